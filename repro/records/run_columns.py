@@ -18,6 +18,9 @@ from repro.records.record import Found, TrainResult
 
 Source = str | Callable[[Found], Any]  # a path in the run's record, or a function of the run
 SCALAR = (str, float, int, type(None))  # types of a column's values
+# configured values but for plugins, which have columns of their own, and what a label is made with
+PLUGINS = [name for name, field in Configured.model_fields.items() if field.annotation is Any]
+ENTRIES = [name for name in Configured.model_fields if name not in (*PLUGINS, "variant", "changed", "minor")]
 OF_TRAINING = ("epochs", "eval_every", "metric", "accumulate")  # configured values that a probe does not use
 SHARES = ("top1", "top5")  # metrics that are a share of the test set
 RANKS, LOSS, TARGET = "per_rank.", "loss.", "to_"
@@ -43,7 +46,7 @@ def _trained(run: Found) -> TrainResult | None:
 
 
 def _configured(run: Found) -> dict[str, Any]:
-    values = {name: getattr(run.identity, name) for name in Configured.model_fields if name != "variant"}
+    values = {name: getattr(run.identity, name) for name in ENTRIES}
     values = {name: value for name, value in values.items() if isinstance(value, SCALAR)}
     return values if run.identity.trains else values | dict.fromkeys(OF_TRAINING)
 
@@ -128,6 +131,7 @@ def _means_over_ranks(run: Found) -> dict[str, float]:
 
 COLUMNS = (
     Column("origin", lambda run: run.origin, "workspace (yours) or reference (committed)"),
+    Column("paper", "identity.paper", ""),
     Column("run", "name", "<experiment>/<run>, by which the other tables refer to a run"),
     Column("variant", lambda run: run.label, "label (`repro.records.variants`)"),
     Column("variant_name", "identity.variant", "name in the experiment, which runs with other options may share"),

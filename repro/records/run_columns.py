@@ -20,7 +20,7 @@ Source = str | Callable[[Found], Any]  # a path in the run's record, or a functi
 SCALAR = (str, float, int, type(None))  # types of a column's values
 # configured values but for plugins, which have columns of their own, and what a label is made with
 PLUGINS = [name for name, field in Configured.model_fields.items() if field.annotation is Any]
-ENTRIES = [name for name in Configured.model_fields if name not in (*PLUGINS, "variant", "changed", "minor")]
+ENTRIES = [name for name in Configured.model_fields if name not in (*PLUGINS, "paper", "variant", "changed", "minor")]
 OF_TRAINING = ("epochs", "eval_every", "metric", "accumulate")  # configured values that a probe does not use
 SHARES = ("top1", "top5")  # metrics that are a share of the test set
 RANKS, LOSS, TARGET = "per_rank.", "loss.", "to_"

@@ -59,7 +59,7 @@ class Crashed(FaultError):
 
 
 class OutOfMemory(FaultError):
-    """A rank ran out of GPU or host memory (`repro.rank.memory`)."""
+    """A rank ran out of GPU or host memory (`repro.rank.meters`)."""
 
     mark = "memory"
     again = "a smaller batch may help, or a larger accumulate"

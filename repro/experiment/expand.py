@@ -11,11 +11,10 @@ from repro.core.registry import PLUGINS, TRAIN
 from repro.experiment import config as configs
 from repro.experiment import draws, grid
 from repro.experiment.compose import Composer
-from repro.experiment.needs import settle_testbed, uses_gpu
+from repro.experiment.needs import check_config, settle_testbed, uses_gpu
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Modelled
-from repro.experiment.validate import check_config
 from repro.records import variants
 from repro.records.configured import minor_paths
 

@@ -1,5 +1,5 @@
-"""Numbers that a paper prints of an experiment's variants: its file's `quoted_numbers`, which points into
-`reference/<paper>.csv`.
+"""A paper's numbers beside an experiment's: those of its variants (its file's `quoted`), and its `hyperparameters`.
+Both point into `reference/<paper>.csv`.
 
     quoted:
       - {column: final, place: Figure 4, row: MNIST-MLP, quantity: final top-1}
@@ -10,20 +10,27 @@
         quantity: speed-up over BSP
         variants: {pipedream: PipeDream}   # our name -> the table's; by default the names are the same
 
-Only the table contains the number.
+    hyperparameters:
+      epochs: {place: Table V, row: ResNet-20, quantity: epochs}     # a row of reference/<paper>.csv, variant all
+      batch: {place: Table V, row: ResNet-20, quantity: batch of a worker, each: workers}    # times that entry
+      optimizer.weight_decay: "assumed: the released code"           # or "chosen here: ..."; not printed in the paper
+
+Only the table contains the paper's number, only the configuration contains ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
 from repro.core.errors import InputError
 from repro.core.fields import Model, Text, check_fields
 from repro.experiment.files import own_file, place_of
-from repro.records.paper_numbers import table
+from repro.experiment.inputs import entry_at
+from repro.records.paper_numbers import number, printed, table
 
 # column -> unit in the table -> conversion of the table's value into the column's
 UNITS: dict[str, dict[str, Callable[[float], float]]] = {
@@ -69,13 +76,13 @@ def quoted_with_places(experiment: str) -> dict[str, tuple[dict[str, float], str
     """As `quoted_numbers`, each column with the places and rows of its numbers in the paper."""
     numbers: dict[str, dict[str, float]] = {}
     places: dict[str, dict[str, list[str]]] = {}
-    for number, value in enumerate(own_file(experiment).get("quoted") or (), start=1):
+    for place, value in enumerate(own_file(experiment).get("quoted") or (), start=1):
         try:
             entry = check_fields(Quoted, value)
             numbers.setdefault(entry.title, {}).update(_numbers(experiment.split("/")[0], entry))
         except InputError as error:
             file = place_of("experiment", experiment)
-            raise InputError(f"{file}: {experiment}: quoted, entry {number}: {error}") from None
+            raise InputError(f"{file}: {experiment}: quoted, entry {place}: {error}") from None
         rows = places.setdefault(entry.title, {}).setdefault(entry.place, [])
         rows += [entry.row] if entry.row not in rows else []
     return {
@@ -101,3 +108,73 @@ def _value(column: str, row: dict[str, Any]) -> float:
         return units[row["unit"]](float(row["value"]))
     except (ValueError, ZeroDivisionError):
         raise InputError(f"{row['quantity']}: '{row['value']}' is no value of column {column}") from None
+
+
+ALWAYS = (
+    *("workers", "batch", "epochs"),
+    *(f"optimizer.{entry}" for entry in ("lr", "momentum", "weight_decay", "schedule")),
+)
+WHERE_SET = (  # not listed at a NEUTRAL value
+    *("accumulate", "optimizer.milestones", "optimizer.power", "optimizer.warmup", "optimizer.clip_norm"),
+    *(f"dataset.{option}" for option in ("image_size", "held", "flip", "pad", "crop", "colour")),
+)
+NEUTRAL: tuple[Any, ...] = (None, [], 1, False)
+
+
+class Printed(Model):
+    """Where a paper prints a hyper-parameter. each: the printed number is multiplied by this entry of ours."""
+
+    part = "hyperparameters"
+
+    place: Text
+    row: Text
+    quantity: Text
+    variant: Text = "all"
+    each: Text | None = None
+
+
+class Parameter(NamedTuple):
+    """A hyper-parameter: our value, the paper's (None: not printed), and its source."""
+
+    name: str
+    ours: Any
+    paper: str | float | None
+    source: str
+
+    @property
+    def line(self) -> str:
+        """`optimizer.lr = 0.1; the paper: 0.1 (Table V)`"""
+        source = self.source if self.paper is None else f"the paper: {_shown(self.paper)} ({self.source})"
+        return f"{self.name} = {_shown(self.ours)}; {source}"
+
+
+def read_hyperparameters(experiment: str, resolved: Mapping[str, Any]) -> list[Parameter]:
+    """The hyper-parameters that an experiment sets; [] if its file has no `hyperparameters`.
+
+    resolved: its composed configuration. InputError with file and entry if the table has no such number.
+    """
+    sources: dict[str, Any] = own_file(experiment).get("hyperparameters") or {}
+    set_here = [name for name in WHERE_SET if entry_at(resolved, name) not in NEUTRAL]
+    names = dict.fromkeys([*ALWAYS, *set_here, *sources]) if sources else {}
+    return [_parameter(experiment, resolved, name, sources.get(name, "no source")) for name in names]
+
+
+def _parameter(experiment: str, resolved: Mapping[str, Any], name: str, source: Any) -> Parameter:
+    ours = entry_at(resolved, name)
+    if isinstance(source, str):
+        return Parameter(name, ours, None, source)
+    try:
+        entry = check_fields(Printed, source)
+        value, unit, origin = printed(experiment.split("/")[0], entry.place, entry.row, entry.quantity, entry.variant)
+    except InputError as error:
+        file = place_of("experiment", experiment)
+        raise InputError(f"{file}: {experiment}: hyperparameters.{name}: {error}") from None
+    paper: str | float = value
+    with suppress(ValueError):
+        paper = number(value, unit) * (entry_at(resolved, entry.each) if entry.each else 1)
+    where = entry.place if entry.place in origin else f"{entry.place}: {origin}"
+    return Parameter(name, ours, paper, where + (f"; {value} for each of {entry.each}" if entry.each else ""))
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -18,7 +18,7 @@ from repro.core import safe_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import results_root
-from repro.experiment import programs
+from repro.experiment import needs
 from repro.experiment.run import Run
 from repro.records import archive, kept, kinds, unfinished
 from repro.records.archive import CutOff
@@ -39,7 +39,7 @@ def unfinished_run(run: Run) -> Unfinished:
         "kind": kinds.kind(config.testbed.kind, None, config.min_compute_s),
         "identity": config.identity,
         "hardware": run.hardware,
-        "ranks": run.ranks or programs.count_ranks(config),
+        "ranks": run.ranks or needs.count_ranks(config),
         "iterations": int(run.iterations or 0),
     }
     return Unfinished.of(entries)

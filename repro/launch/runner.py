@@ -286,9 +286,9 @@ def computes_on_gpu(run: Run) -> bool:
 def ranks_of(run: Run) -> int:
     """The number of ranks of a run."""
     if run.ranks is None:
-        from repro.experiment import programs
+        from repro.experiment import needs
 
-        return programs.count_ranks(run.config)
+        return needs.count_ranks(run.config)
     return run.ranks
 
 

@@ -10,8 +10,7 @@ from repro.core.errors import NotHere
 from repro.experiment import config
 from repro.experiment.arguments import Override, as_overrides
 from repro.experiment.config import DEFAULT_SCALE, check_name
-from repro.experiment.hyperparameters import Parameter, read_hyperparameters
-from repro.experiment.quoted import quoted_with_places
+from repro.experiment.quoted import Parameter, quoted_with_places, read_hyperparameters
 from repro.experiment.run import Run, Standing, count_states
 from repro.launch.plan import Plan, plan_runs
 from repro.launch.pool import Pools

@@ -38,7 +38,7 @@ from pydantic import Field
 from repro import data, models, probes
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, Positive
-from repro.experiment import programs
+from repro.experiment import needs
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
@@ -100,7 +100,7 @@ class Result(ResultPart):
     within_bound: bool
 
 
-ranks = programs.strategy_ranks
+ranks = needs.strategy_ranks
 
 
 def check(config: RunConfig) -> None:

@@ -28,7 +28,7 @@ import torch
 from repro import data, probes, strategies
 from repro.core.errors import NotHere
 from repro.core.fields import Count, Model, Whole
-from repro.experiment import programs
+from repro.experiment import needs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import ResultPart
@@ -88,7 +88,7 @@ class Result(ResultPart):
     rows: list[RankOverlap]
 
 
-ranks = programs.strategy_ranks
+ranks = needs.strategy_ranks
 
 
 def check(config: RunConfig) -> None:

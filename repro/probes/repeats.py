@@ -15,7 +15,7 @@ from pydantic import Field
 from repro import data, probes, strategies
 from repro.core.fields import Model
 from repro.data.base import Dataset
-from repro.experiment import programs
+from repro.experiment import needs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import ResultPart
@@ -50,7 +50,7 @@ class Result(ResultPart):
     weights_sha256: str
 
 
-ranks = programs.strategy_ranks
+ranks = needs.strategy_ranks
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:

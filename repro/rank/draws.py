@@ -12,7 +12,7 @@ from repro import data
 from repro import fabric as fabrics
 from repro.core.errors import FaultError
 from repro.experiment import draws
-from repro.experiment.programs import count_ranks
+from repro.experiment.needs import count_ranks
 from repro.experiment.schema import RunConfig
 from repro.rank import programs
 from repro.rank.factory import virtual_costs, virtual_network

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro.rank import memory
+from repro.rank import meters
 from repro.rank.checkpointer import Checkpointer
 from repro.rank.evaluator import Evaluator
 from repro.rank.preemption import Notice
@@ -71,4 +71,4 @@ def continue_together(log: StepLog) -> None:
         log.events.flush()
     with log.worker.clock.activity("synchronisation"):
         log.worker.fabric.exchange(None)
-    memory.reset_peak(log.worker.model_shard.device)
+    meters.reset_peak(log.worker.model_shard.device)

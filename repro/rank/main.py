@@ -22,7 +22,7 @@ from repro.core import locks, processes
 from repro.core.errors import UNUSABLE, Crashed, FaultError, InputError, ReproError, error_place
 from repro.core.processes import end_with_parent
 from repro.experiment.launched import read_config
-from repro.experiment.programs import count_ranks
+from repro.experiment.needs import count_ranks
 from repro.fabric.base import FabricError
 from repro.rank import ends, preemption, preflight, programs
 from repro.rank.factory import virtual_costs, virtual_network

@@ -24,7 +24,7 @@ import torch
 
 from repro import data
 from repro.core.errors import InputError
-from repro.experiment import programs
+from repro.experiment import needs
 from repro.experiment.cache_key import PROJECT_PACKAGES, left_out
 from repro.experiment.schema import RunConfig
 from repro.experiment.versions import roots_of
@@ -186,7 +186,7 @@ def library_versions() -> dict[str, str]:
 def reads_data(config: RunConfig) -> bool:
     """Whether the program reads samples: training does, and a probe whose module imports `repro.data` as `data`."""
     program = config.program
-    return program == programs.TRAIN or getattr(programs.PROBES.load(program), "data", None) is data
+    return program == needs.TRAIN or getattr(needs.PROBES.load(program), "data", None) is data
 
 
 def source_digests(config: RunConfig) -> dict[str, str]:

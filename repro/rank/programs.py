@@ -12,11 +12,11 @@ from repro.core import errors
 from repro.core.errors import UNUSABLE, Crashed, ReproError
 from repro.core.paths import PACKAGE
 from repro.core.registry import PLUGINS, PROBES, TRAIN
-from repro.experiment import programs
+from repro.experiment import needs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.rank import memory
-from repro.rank.core_meter import core_meter_for, cpu_taken
+from repro.rank import meters
+from repro.rank.meters import core_meter_for, cpu_taken
 from repro.rank.summary import of_probe
 from repro.records import store
 from repro.records.events import EventLog
@@ -24,7 +24,7 @@ from repro.records.events import EventLog
 
 def run_program(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """Run the configured program on a started fabric, and close it."""
-    with locating_errors(fabric.rank, config), memory.explaining_errors(fabric.rank, config):
+    with locating_errors(fabric.rank, config), meters.explaining_errors(fabric.rank, config):
         if config.program == TRAIN:
             from repro.rank.session import run_rank
 
@@ -40,7 +40,7 @@ def run_probe(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """
     meter = core_meter_for(config)
     probe = PROBES.load(config.program)
-    finding = probe.run_alone(config) if programs.runs_alone(probe) else probe.run(fabric, config, folder)
+    finding = probe.run_alone(config) if needs.runs_alone(probe) else probe.run(fabric, config, folder)
     taken = cpu_taken(fabric.exchange(meter.since_last() if meter else None))
     if fabric.rank == 0:
         events = EventLog(folder / "events.jsonl")

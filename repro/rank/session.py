@@ -15,13 +15,13 @@ from repro.core.processes import print_event
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.rank import memory
+from repro.rank import meters
 from repro.rank.checkpointer import Checkpointer, log_gap, resume_run
 from repro.rank.checkpoints import Checkpoints
-from repro.rank.core_meter import core_meter_for
 from repro.rank.evaluator import Evaluator
 from repro.rank.factory import build_worker, check_ranks
 from repro.rank.loop import train_to_end
+from repro.rank.meters import core_meter_for
 from repro.rank.preemption import Notice
 from repro.rank.step_log import StepLog
 from repro.rank.summary import summarise_training
@@ -97,7 +97,7 @@ def describe_run(worker: Worker, dataset: Dataset, plan: TrainingPlan) -> dict[s
         "free_arithmetic": worker.clock.compress_s == 0,
         "iterations_per_epoch": worker.iterations_per_epoch,
         "parameters": worker.parameters,
-        "memory": {"of": memory.memory_kind(worker.model_shard.device)},
+        "memory": {"of": meters.memory_kind(worker.model_shard.device)},
         "dataset": dataset.facts() | ({"augmentation": changes} if (changes := dataset.train.changes) else {}),
     }
 

@@ -14,9 +14,9 @@ import torch
 
 from repro.core.errors import Diverged, FaultError, InputError
 from repro.core.processes import print_event
-from repro.rank import memory
-from repro.rank.core_meter import CoreMeter, CoreTimes, cpu_taken
+from repro.rank import meters
 from repro.rank.divergence import NonFinite, divergence_error, find_nonfinite, first_tensor
+from repro.rank.meters import CoreMeter, CoreTimes, cpu_taken
 from repro.records.events import EventLog
 from repro.strategies.base import StepReport, Strategy
 from repro.training.clock import Interval
@@ -130,7 +130,7 @@ class StepLog:
             counters={name: float(total) for name, total in self.strategy.counters().items()},
             amplified=[float(ratio) for ratio in worker.amplified],
             nonfinite=find_nonfinite(worker, self.strategy, iteration, losses.tolist()),
-            peak_bytes=memory.peak_bytes(worker.model_shard.device) if worker.blocks is None else None,
+            peak_bytes=meters.peak_bytes(worker.model_shard.device) if worker.blocks is None else None,
             cores=self.core_meter.since_last() if self.core_meter else None,
         )
 

@@ -151,7 +151,7 @@ class Hardware(Part):
 
 class CpuTaken(Part):
     """CPU seconds that other processes and the hypervisor took from the cores that the ranks may use, and all CPU
-    seconds of these cores (`repro.rank.core_meter`). They may be a little below 0: the kernel counts in steps of 10 ms.
+    seconds of these cores (`repro.rank.meters`). They may be a little below 0: the kernel counts in steps of 10 ms.
     """
 
     processes_s: Number

@@ -12,7 +12,7 @@ from torch import nn
 
 from repro.core.fields import check_fields
 from repro.experiment import config as configs
-from repro.experiment import programs
+from repro.experiment import needs
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import testbed_of
 from repro.rank import factory
@@ -62,7 +62,7 @@ def configuration(experiment: str, workers: int, **probe: Any) -> dict[str, Any]
 def check(config: dict[str, Any]) -> RunConfig:
     """The configuration, checked as before a run."""
     typed = check_fields(RunConfig, config)
-    programs.check_program(typed)
+    needs.check_program(typed)
     return typed
 
 

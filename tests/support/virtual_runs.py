@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from repro.core.errors import FaultError
-from repro.experiment import programs
+from repro.experiment import needs
 from repro.experiment.expand import expand_runs
 from repro.experiment.schema import RunConfig
 from repro.fabric.costs import Costs
@@ -35,7 +35,7 @@ def ended(
 ) -> dict[str, Any]:
     """The summary of a run."""
     folder.mkdir(exist_ok=True)
-    virtual.run(programs.count_ranks(config), lambda fabric: run_program(fabric, config, folder), network, costs)
+    virtual.run(needs.count_ranks(config), lambda fabric: run_program(fabric, config, folder), network, costs)
     return read_summary(folder)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from repro import launch
 from repro.core import safe_files
 from repro.core.errors import InputError
-from repro.experiment import files, validate
+from repro.experiment import files, needs
 from repro.experiment.identify import identify_runs
 from repro.experiment.launched import read_config
 from repro.experiment.run import Run
@@ -61,7 +61,7 @@ def load_prepared(launched: Sequence[str]) -> list[Run]:
                 raise InputError(f"no {path}: not a run that `repro submit` prepared, or not visible here")
             config = read_config(folder, digest)
             runs.append(Run(f"{config.paper}/{config.experiment}", config.variant, config, config.seed))
-            validate.check_config(config)
+            needs.check_config(config)
         identify_runs(runs, site.load_site().hardware_class())
     except InputError as error:
         raise type(error)(f"node {node_name()}: {error}") from None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repro import launch
-from repro.experiment import programs
+from repro.experiment import needs
 from repro.experiment.needs import needs_of
 from repro.experiment.run import Run
 from repro.launch.forecast import estimate_runs, side_by_side
@@ -41,7 +41,7 @@ def resources_for(run: Run, site: Site) -> Resources:
     if config.simulated:
         return Resources(1, True, 1, 1, 1, site.simulations, (site.gpus(1) if gpu else None) or (), "simulated")
     assert testbed.kind == "measured"
-    ranks = programs.count_ranks(config)
+    ranks = needs.count_ranks(config)
     place = node_layout(site, ranks, testbed.gpu_ranks if gpu else 0)
     gpus = site.gpus(place.on_gpus, every_rank=place.on_gpus == ranks) if place.on_gpus else None
     library = message_library(run, site, place.on_gpus == ranks)
@@ -52,7 +52,7 @@ def message_library(run: Run, site: Site, every_rank: bool) -> str:
     """The library, as in `MPI, through host memory: its strategy needs tags`; every_rank: whether all have GPUs."""
     config = run.config
     if launch.launcher_for(config.testbed).fabric == "torch":
-        own_gpu = every_rank and site.on_a_node(programs.count_ranks(config)) <= site.gpus_per_node
+        own_gpu = every_rank and site.on_a_node(needs.count_ranks(config)) <= site.gpus_per_node
         return "NCCL" if own_gpu and config.testbed.backend != "gloo" else "gloo"
     if not site.gpus_per_node or config.wanted_device == "cpu":
         return "MPI"

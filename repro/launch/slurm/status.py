@@ -1,6 +1,6 @@
 """`repro status`: records of submissions, the state of every submitted run in Slurm, and its progress.
 
-{"experiment", "submitted_at", "command", "arrays": [{"job", "script", "ranks", "nodes", "partition", "messages",
+    {"experiment", "submitted_at", "command", "arrays": [{"job", "script", "ranks", "nodes", "partition", "messages",
      "runs": [{"path" (below the results folder), "label", "key", "metric", "task"}, ...]}, ...]}
 
 task: the number of the array's task that executes the run; a task executes its runs in their order.

@@ -11,6 +11,7 @@ from repro.answers.ranking import forms, simulate
 from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.experiment.testbeds import testbed_of as bed_of
+from tests.support.forms import staleness_bound
 
 N = 40_000_000  # bytes; 0.32 s at 1 Gbit/s
 
@@ -53,3 +54,19 @@ def test_on_powers_of_two_it_is_the_textbook_s_doubling(p):
 
 def test_a_short_message_beside_a_long_computation_ends():
     assert partial_step("solo", 6, 1e3, 0.0, 1e-9, 0.0) == pytest.approx(1e3)
+
+
+@pytest.mark.parametrize(
+    ("delays", "rounds"),
+    [
+        ([[0.0, 0.0]], 1),  # nobody is late: the latency is part of a round
+        ([[0.0, 0.3]], 4),  # 0.3 s behind, rounds of 0.1 s
+        ([[0.0, 0.3], [0.0, 0.3]], 7),  # it adds up
+        ([[0.0, 0.3], [0.3, 0.0]], 4),  # but another's delay does not count twice
+        ([[0.1, 0.3], [0.1, 0.1]], 2),  # all are late: only what one is later counts, and rounds take 0.2 s
+        ([[0.3, 0.0], [0.0, 0.0], [0.0, 0.5]], 6),  # the worst of the ranks
+    ],
+)
+def test_bound_is_the_worst_excess_in_rounds(delays, rounds):
+    assert staleness_bound(delays, 0.1, 0.0) == rounds
+    assert staleness_bound(delays, 0.1, 0.01) == rounds + 1

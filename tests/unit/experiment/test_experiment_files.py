@@ -10,10 +10,10 @@ import pytest
 from repro.core.errors import InputError
 from repro.core.paths import CONFIGS
 from repro.data import augmentation
-from repro.experiment import config, hyperparameters
+from repro.experiment import config, quoted
 from repro.experiment.expand import expand_runs
 from repro.experiment.files import own_file
-from repro.experiment.hyperparameters import Parameter, read_hyperparameters
+from repro.experiment.quoted import Parameter, read_hyperparameters
 from repro.experiment.requested import select_job
 from repro.experiment.schema import RunConfig
 from tests.support.configs import own_variants
@@ -27,7 +27,7 @@ def test_every_workload_that_a_paper_names_is_trained_by_an_experiment_with_sour
     models = {at_scale_paper(name)["model"]["name"] for name in WITH_SOURCES}
     named = {"mnist_mlp", "alexnet", "vgg16_imagenet", "resnet50", "lstm_ucf101", "resnet20", "resnet32", "vgg16"}
     assert models >= named | {"lstm_ptb"}
-    assert {f"dataset.{option}" for option in augmentation.ALL} <= set(hyperparameters.WHERE_SET)
+    assert {f"dataset.{option}" for option in augmentation.ALL} <= set(quoted.WHERE_SET)
 
 
 @functools.cache
@@ -60,7 +60,7 @@ def test_each_is_a_line_with_the_overridden_value():
 def test_a_parameter_without_a_source_is_listed_and_experiments_may_have_none(monkeypatch):
     resolved = config.compose("gtopk/fig8", [], "quick")
     assert read_hyperparameters("gtopk/fig8", resolved) == []
-    monkeypatch.setattr(hyperparameters, "own_file", lambda _: {"hyperparameters": {"epochs": "chosen here"}})
+    monkeypatch.setattr(quoted, "own_file", lambda _: {"hyperparameters": {"epochs": "chosen here"}})
     assert Parameter("batch", resolved["batch"], None, "no source") in read_hyperparameters("gtopk/fig8", resolved)
     assert "hyperparameters" not in RunConfig.model_fields, "it is no part of a run's configuration, or its key"
 
@@ -74,7 +74,7 @@ def test_a_parameter_without_a_source_is_listed_and_experiments_may_have_none(mo
     ],
 )
 def test_an_entry_that_cannot_be_is_one_line_that_names_it(given, says, monkeypatch):
-    monkeypatch.setattr(hyperparameters, "own_file", lambda _: {"hyperparameters": {"epochs": given}})
+    monkeypatch.setattr(quoted, "own_file", lambda _: {"hyperparameters": {"epochs": given}})
     with pytest.raises(InputError) as caught:
         read_hyperparameters("gtopk/fig5-resnet20", at_scale_paper("gtopk/fig5-resnet20"))
     line = str(caught.value)

@@ -18,7 +18,7 @@ from repro.cli import main as cli
 from repro.core.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory
 from repro.experiment.expand import expand_runs
 from repro.launch.supervise import KINDS
-from repro.rank import evaluator, memory, programs, session
+from repro.rank import evaluator, meters, programs, session
 from repro.rank.divergence import NonFinite, divergence_error, first_loss, first_tensor, named_tensors
 from repro.rank.summary import peak_bytes_by_rank
 from repro.records import store
@@ -233,10 +233,10 @@ def test_a_peak_is_of_all_attempts_and_on_a_gpu_since_the_last_evaluation(monkey
     gpu, calls = torch.device("cuda", 1), []
     monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda device: 77 if device == gpu else 0)
     monkeypatch.setattr("torch.cuda.reset_peak_memory_stats", calls.append)
-    assert (memory.memory_kind(gpu), memory.peak_bytes(gpu)) == ("gpu", 77)
-    memory.reset_peak(torch.device("cpu"))
-    memory.reset_peak(gpu)
-    assert calls == [gpu] and memory.memory_kind(torch.device("cpu")) == "process"
+    assert (meters.memory_kind(gpu), meters.peak_bytes(gpu)) == ("gpu", 77)
+    meters.reset_peak(torch.device("cpu"))
+    meters.reset_peak(gpu)
+    assert calls == [gpu] and meters.memory_kind(torch.device("cpu")) == "process"
 
 
 GPU_SAYS = (
@@ -260,7 +260,7 @@ def test_the_line_names_rank_model_and_batch(error, where):
     config = virtual_runs.configured(
         EXPERIMENT, [*QUICK, "testbed=here", "strategy=dsync", "numerics.deterministic=true", "workers=2", "batch=40"]
     )
-    with pytest.raises((OutOfMemory, RuntimeError, InputError)) as raised, memory.explaining_errors(1, config):
+    with pytest.raises((OutOfMemory, RuntimeError, InputError)) as raised, meters.explaining_errors(1, config):
         raise error
     if isinstance(where, tuple):
         what = "model mnist_mlp, 20 samples a worker (batch=40, accumulate=1)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repro.rank import core_meter
-from repro.rank.core_meter import CoreMeter, CoreTimes, core_times, cpu_taken
+from repro.rank import meters
+from repro.rank.meters import CoreMeter, CoreTimes, core_times, cpu_taken
 from repro.records.busy import MOST_TAKEN, on_busy_machine
 from repro.records.record import CpuTaken
 
@@ -27,19 +27,19 @@ def test_the_run_s_own_cores_count_without_idleness_and_interrupts():
 @pytest.mark.parametrize("text", ["", "cpu0 1 2 3 4 5 6 7 8\n", "cpu0 1 2 3 4 5 6 7 8\ncpu1 0 0 0 0 0 0 0 0\n"])
 def test_counters_that_lack_a_core_or_count_nothing_say_nothing(text, tmp_path, monkeypatch):
     assert core_times(text, {0, 1}, 0.01) is None
-    monkeypatch.setattr(core_meter, "STAT", tmp_path / "stat")
-    core_meter.STAT.write_text(text)
-    monkeypatch.setattr(core_meter.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(meters, "STAT", tmp_path / "stat")
+    meters.STAT.write_text(text)
+    monkeypatch.setattr(meters.os, "sched_getaffinity", lambda _: {0, 1})
     assert CoreMeter().since_last() is None and cpu_taken([None]) is None
 
 
 def test_a_meter_counts_since_the_last_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(core_meter, "STAT", tmp_path / "stat")
-    monkeypatch.setattr(core_meter.os, "sched_getaffinity", lambda _: {1})
-    core_meter.STAT.write_text("cpu1 100 0 0 0 0 0 0 0\n")
+    monkeypatch.setattr(meters, "STAT", tmp_path / "stat")
+    monkeypatch.setattr(meters.os, "sched_getaffinity", lambda _: {1})
+    meters.STAT.write_text("cpu1 100 0 0 0 0 0 0 0\n")
     meter = CoreMeter()
     for ticks, stolen in ((300, 40), (350, 40)):
-        core_meter.STAT.write_text(f"cpu1 {ticks} 0 0 0 0 0 0 {stolen}\n")
+        meters.STAT.write_text(f"cpu1 {ticks} 0 0 0 0 0 0 {stolen}\n")
         last = meter.since_last()
     assert (last.busy_s, last.stolen_s) == pytest.approx((0.5, 0.0))
 

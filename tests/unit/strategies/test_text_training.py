@@ -12,7 +12,7 @@ from repro import data, strategies
 from repro.core.errors import InputError
 from repro.core.fields import check_fields
 from repro.experiment import config as configs
-from repro.experiment import programs
+from repro.experiment import needs
 from repro.experiment.expand import expand_runs
 from repro.experiment.identify import identify_runs
 from repro.experiment.schema import RunConfig
@@ -45,7 +45,7 @@ def configuration(*overrides: str, **changes: Any) -> RunConfig:
 
 def on_ranks(config: RunConfig, work: Any) -> list[Any]:
     network, costs = factory.virtual_network(config.testbed), factory.virtual_costs(config.testbed)
-    return virtual.run(programs.strategy_ranks(config), work, network, costs)
+    return virtual.run(needs.strategy_ranks(config), work, network, costs)
 
 
 def run(config: RunConfig, folder) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The CPU time that other processes and the hypervisor take from the cores of a run's ranks, by the kernel's counters.
+"""What a rank measures of its machine: CPU time that others take from its cores, its peak memory, memory that runs out.
 
-    taken = time for which these cores were busy - CPU time of the ranks + time that the hypervisor stole
+taken = time for which these cores were busy - CPU time of the ranks + time that the hypervisor stole
 
 /proc/stat counts the whole machine, also inside a container or namespace, where other processes cannot be seen. Ranks
 that compete with each other take nothing from the run. The time of interrupts is left out: on a shaped network the
@@ -10,13 +10,18 @@ run's own messages cause it.
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
+import torch
+
+from repro.core.errors import InputError, OutOfMemory, exhausted_memory
 from repro.experiment.schema import RunConfig
 from repro.records.kinds import MEASURED
 from repro.records.record import CpuTaken
@@ -96,4 +101,49 @@ def cpu_taken(ranks: Sequence[CoreTimes | None]) -> CpuTaken | None:
         processes_s=busy_s,
         hypervisor_s=sum(fmean(rank.stolen_s for rank in group) for group in groups),
         available_s=sum(fmean(rank.available_s for rank in group) for group in groups),
+    )
+
+
+def memory_kind(device: torch.device) -> str:
+    """What `peak_bytes` measures: "gpu", torch's memory on the GPU, or "process", the whole process on the host."""
+    return "gpu" if device.type == "cuda" else "process"
+
+
+def peak_bytes(device: torch.device) -> int:
+    """The peak so far: of tensors on a GPU (`torch.cuda.max_memory_allocated`) since the last `reset_peak`; else of the
+    process's resident set, libraries included."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB on Linux
+
+
+def reset_peak(device: torch.device) -> None:
+    """Restart the measurement on a GPU, to leave out the memory of an evaluation."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+@contextmanager
+def explaining_errors(rank: int, config: RunConfig) -> Iterator[None]:
+    """Convert torch's errors that the configuration causes: to OutOfMemory with rank, model and batch, or to InputError
+    for an operation without deterministic algorithm."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        while isinstance(error.__cause__, RuntimeError):  # a library has wrapped it
+            error = error.__cause__
+        message = " ".join(str(error).split())
+        if where := exhausted_memory(error):
+            raise _exhausted(rank, config, where, message) from None
+        if config.numerics.deterministic and "deterministic implementation" in message:
+            what = f"numerics.deterministic=true: model {config.model.name}: {message.split('. ')[0]}"
+            raise InputError(f"{what}; leave it out") from None
+        raise
+
+
+def _exhausted(rank: int, config: RunConfig, where: str, message: str) -> OutOfMemory:
+    size = message.partition("ried to allocate ")[2].split(". ")[0][:40]
+    return OutOfMemory(
+        f"rank {rank}: out of memory of the {where}: model {config.model.name}, {config.local_batch} samples a worker "
+        f"(batch={config.batch}, accumulate={config.accumulate})" + (f", at an allocation of {size}" if size else "")
     )

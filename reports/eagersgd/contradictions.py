@@ -9,8 +9,8 @@ from functools import partial
 import pandas as pd
 
 from repro.answers.claims import arithmetic
-from repro.answers.claims.arithmetic import Check, check, plain
-from repro.answers.claims.stats import TIMES, number
+from repro.answers.claims.arithmetic import Check, check_numbers, plain_number
+from repro.answers.claims.stats import TIMES, format_number
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Results
 
@@ -19,7 +19,7 @@ HOROVOD = "Synch-SGD (Horovod)"
 SOLO, MAJORITY = "eager-SGD (solo)", "eager-SGD (majority)"
 SPEEDUP = "speed-up over "  # prefix of a quantity; the baseline follows
 
-_check = partial(check, written=(plain, plain))
+_check = partial(check_numbers, written=(plain_number, plain_number))
 
 
 def of_table1(task: str, quantity: str) -> int:
@@ -68,7 +68,7 @@ def _speedups_over_deep500() -> Iterator[dict[str, str]]:
 
 def checks(results: Results) -> pd.DataFrame:
     """Numbers of the paper that follow from other numbers of it."""
-    return arithmetic.table([*_hyperplane(), *_resnet50(), *_ucf101(), *_microbenchmark()])
+    return arithmetic.checks_table([*_hyperplane(), *_resnet50(), *_ucf101(), *_microbenchmark()])
 
 
 def _hyperplane() -> list[Check]:
@@ -96,7 +96,8 @@ def _resnet50() -> list[Check]:
                P * solo / one, TIMES, f"{P} times {solo:g} over {one:g} steps/s"),
         _check("ResNet-50: seconds a step of Synch-SGD (Deep500) with 460 ms", step, 1 / one + 0.46 * late, " s",
                f"one node's computation 1 / {one:g} and the delay in {late:.0%} of the steps: as released each rank "
-               f"draws by itself, up to twice a step; with a late rank in every step {number(1 / one + 0.46)} s"),
+               f"draws by itself, up to twice a step; with a late rank in every step "
+               f"{format_number(1 / one + 0.46)} s"),
     ]  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def _ucf101() -> list[Check]:
         _check("UCF101: strong scaling of solo", paper.value(place, "8 nodes", SOLO, "strong scaling"),
                at[128] * gain / weak[HOROVOD], TIMES, f"{at[128]:,.0f} s over Horovod's over {gain:g}{TIMES}"),
         Check("UCF101: Horovod and majority on 8 nodes against one with batch 128", "no speed-up",
-              " and ".join(f"{number(at[128] / seconds)}{TIMES}" for seconds in weak.values()),
+              " and ".join(f"{format_number(at[128] / seconds)}{TIMES}" for seconds in weak.values()),
               f"{at[128]:,.0f} s on one node; so {printed:g}{TIMES} is over a baseline slower than one GPU"),
         _check("UCF101: longest over shortest runtime (\"proportional to the number of frames\")",
                frames[0] / frames[1], runtime["max"] / runtime["min"], TIMES,

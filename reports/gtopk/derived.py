@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from repro.answers.claims.compute import by_seed, function, paired, probe_function
-from repro.answers.claims.evaluate import Outcome, ratio
-from repro.answers.claims.stats import median
+from repro.answers.claims.evaluate import Outcome, safe_ratio
+from repro.answers.claims.stats import median_or_none
 from repro.answers.tables.runs import Runs
 from repro.records.record import Found
 
@@ -24,7 +24,7 @@ def extra_compression(group: Runs, variant: str, over: str) -> Outcome:
     def share(run: Found, base: Found) -> float:
         phases = run.training.phases
         extra = max(0.0, phases["compress"] - base.training.phases["compress"])
-        return ratio(extra, phases["communicate"] + phases["wait"])
+        return safe_ratio(extra, phases["communicate"] + phases["wait"])
 
     return paired(group, [variant, over], share)
 
@@ -74,7 +74,7 @@ def advantage_growth(group: Runs, of: str, over: str, by: str) -> Outcome:
 
 def _share(runs: Sequence[Found], model: str, gpu: bool) -> float | None:
     rows = [row for run in runs for row in run.probe.found["rows"] if (row["model"], row["method"]) == (model, "exact")]
-    return median(row["share"] for row in rows if row["device"].lower().startswith("cpu") != gpu)
+    return median_or_none(row["share"] for row in rows if row["device"].lower().startswith("cpu") != gpu)
 
 
 @probe_function("selection")

@@ -11,7 +11,7 @@ from repro.algorithms.batching.decision import layer_batches
 from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import batch_timeline
 from repro.answers.claims.compute import Outcome, function
-from repro.answers.claims.evaluate import ratio
+from repro.answers.claims.evaluate import safe_ratio
 from repro.answers.tables.columns import computed
 from repro.answers.tables.runs import Runs
 from repro.records.record import Found
@@ -34,7 +34,7 @@ def ratio_of_rests(group: Runs, experiment: str, of: str, over: str, column: str
             return Outcome(reason=f"no pulls recorded by {variant} of {experiment}")
         sides.append(dict(zip(runs["seed"], computed(runs, column).clip(lower=0.0))))
     above, below = sides
-    return Outcome({int(seed): ratio(above[seed], below[seed]) for seed in sorted({*above} & {*below})})
+    return Outcome({int(seed): safe_ratio(above[seed], below[seed]) for seed in sorted({*above} & {*below})})
 
 
 @function

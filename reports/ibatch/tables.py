@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from repro.answers.claims import arithmetic
-from repro.answers.claims.arithmetic import Check, check
-from repro.answers.claims.stats import TIMES, number
+from repro.answers.claims.arithmetic import Check, check_numbers
+from repro.answers.claims.stats import TIMES, format_number
 from repro.answers.pages.reference import Quoted, quoted
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import row_of
@@ -195,17 +195,17 @@ def saved(_: Results) -> pd.DataFrame:
 
 def sums(_: Results) -> pd.DataFrame:
     """Checks of the paper's numbers against each other."""
-    return arithmetic.table(_checks(quoted(PAPER)))
+    return arithmetic.checks_table(_checks(quoted(PAPER)))
 
 
 def _checks(paper: Quoted) -> Iterator[Check]:
     of_large, of_medium = printed(LARGEST)[VGG19_22K], printed(MEDIUM)
     for mode in (DEFAULT, LAYERWISE):
         better = paper.value(SCALING, VGG19_22K, IBATCH, f"improvement over {mode}, {LARGEST} nodes")
-        yield check(f"{VGG19_22K}, {LARGEST} nodes: improvement over {mode}", better,
+        yield check_numbers(f"{VGG19_22K}, {LARGEST} nodes: improvement over {mode}", better,
                     100 * (of_large[IBATCH] / of_large[mode] - 1), " %",
                     f"{of_large[IBATCH]:g} / {of_large[mode]:g} - 1")  # fmt: skip
-    ratios = {name: number(of[LAYERWISE] / of[DEFAULT]) for name, of in of_medium.items()}
+    ratios = {name: format_number(of[LAYERWISE] / of[DEFAULT]) for name, of in of_medium.items()}
     yield Check(
         f'{MEDIUM} nodes: layer by layer scales "better than" the default',
         f"> 1{TIMES}",
@@ -216,17 +216,17 @@ def _checks(paper: Quoted) -> Iterator[Check]:
         small, large = communication(MEDIUM, of_medium[VGG19_22K][mode]), communication(LARGEST, of_large[mode])
         nodes = LARGEST / MEDIUM
         yield Check(f"{VGG19_22K}, {mode}: communication on {LARGEST} nodes over that on {MEDIUM}",
-                    f"{number(large / small)}{TIMES}", f"{number(nodes)}{TIMES}",
-                    f"nodes / speed-up - 1: {number(large)} over {number(small)} iterations of one node; a blade's "
-                    "link has so many times the nodes", nodes * small / large)  # fmt: skip
+                    f"{format_number(large / small)}{TIMES}", f"{format_number(nodes)}{TIMES}",
+                    f"nodes / speed-up - 1: {format_number(large)} over {format_number(small)} iterations of one node; "
+                    "a blade's link has so many times the nodes", nodes * small / large)  # fmt: skip
     sizes = [paper.value("Table 1", name, "all", "parameters") for name in (VGG19, VGG19_22K)]
     pull = communication(LARGEST, of_large[DEFAULT]) / 2 * sizes[0] / sizes[1]
     left = max(0.0, pull - FORWARD)
-    yield check(f'{VGG19}, {LARGEST} nodes, sparsified: speed-up ("almost linear")',
+    yield check_numbers(f'{VGG19}, {LARGEST} nodes, sparsified: speed-up ("almost linear")',
                 paper.value("Figure 6", "all", IBATCH, "nodes, almost linear with sparsification"),
                 LARGEST / (1 + left), TIMES,
-                f"pushes free, pulls {number(pull)} iterations of one node ({VGG19_22K}'s by parameters), of which the "
-                f"forward pass hides a third: {LARGEST} / (1 + {number(left)})")  # fmt: skip
+                f"pushes free, pulls {format_number(pull)} iterations of one node ({VGG19_22K}'s by parameters), "
+                f"of which the forward pass hides a third: {LARGEST} / (1 + {format_number(left)})")  # fmt: skip
 
 
 TABLES: dict[str, Callable[[Results], pd.DataFrame]] = {

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from repro.answers.claims import arithmetic
-from repro.answers.claims.arithmetic import Check, check
-from repro.answers.claims.stats import TIMES, number
+from repro.answers.claims.arithmetic import Check, check_numbers
+from repro.answers.claims.stats import TIMES, format_number
 from repro.answers.pages.reference import Quoted, quoted
 from repro.answers.tables.results import Results
 from repro.reports.pipedream.stages import PAPER, replicas
@@ -24,7 +24,7 @@ def table(results: Results) -> pd.DataFrame:
     paper = quoted(PAPER)
     group = results.shown.get(("fig5", "simulated"))
     layers = group.first.probe.found["layers"] if group else []
-    return arithmetic.table([*texts(paper), *networks(paper), *reductions(paper, layers)])
+    return arithmetic.checks_table([*texts(paper), *networks(paper), *reductions(paper, layers)])
 
 
 def texts(paper: Quoted) -> list[Check]:
@@ -38,8 +38,8 @@ def texts(paper: Quoted) -> list[Check]:
     networks, trained = (paper.value("Text", "all", "all", name) for name in ("networks", "networks trained"))
     return [
         Check("AlexNet over BSP", f"{six:g}{TIMES} (section 1)", f"{alex:g}{TIMES} (section 5.2)", "printed twice"),
-        check("Networks (abstract)", networks, trained, "", 'section 5.1: "three different DNN models"'),
-        check("Inception-v3 (B): training time saved", saved, 100 * (1 - 1 / gain), " %",
+        check_numbers("Networks (abstract)", networks, trained, "", 'section 5.1: "three different DNN models"'),
+        check_numbers("Inception-v3 (B): training time saved", saved, 100 * (1 - 1 / gain), " %",
               f"a speed-up of {gain:g}{TIMES}"),
         Check('"Data-parallel is slower than single-machine training"', f"< 1{TIMES}", f"{least:g}{TIMES}",
               "the least speed-up of BSP in Table 1"),
@@ -63,9 +63,10 @@ def networks(paper: Quoted) -> list[Check]:
     slower = paper.value("Clusters", "A", "all", "network") / paper.value("Clusters", "B", "all", "network")
     return [
         _scaled(paper, (four, 4), (sixteen, 16), grown,
-                f"what 4 machines cannot hide grows as (m - 1) / m (section 3.2), {number(grown)} times"),
+                f"what 4 machines cannot hide grows as (m - 1) / m (section 3.2), {format_number(grown)} times"),
         _scaled(paper, (eight, 8), (other, 8), slower * faster,
-                f"what A cannot hide, over a network {slower:g} times slower, machines {number(faster)} times faster"),
+                f"what A cannot hide, over a network {slower:g} times slower, "
+                f"machines {format_number(faster)} times faster"),
     ]  # fmt: skip
 
 
@@ -80,7 +81,7 @@ def _scaled(paper: Quoted, one: tuple[str, int], other: tuple[str, int], factor:
     low, high = sorted(m / (1 + factor * (exposed + hidden) - hidden) for hidden in (0, 1))
     printed = paper.value("Table 1", row, "BSP", OVER_ONE)
     off = min(max(printed, low), high) / printed  # the nearest that follows
-    follows = f"{number(low)} to {number(high)}{TIMES}"
+    follows = f"{format_number(low)} to {format_number(high)}{TIMES}"
     return Check(f"{row}: BSP over one machine", f"{printed:g}{TIMES}", follows, how, off)
 
 
@@ -96,7 +97,7 @@ def reductions(paper: Quoted, layers: Sequence[Mapping[str, Any]]) -> list[Check
         most = 100 * best_reduction(layers, config)
         how = f"the most over all cuts of {config}, every byte counted (sections 3.2 and 4)"
         if most < value - 0.5:
-            checks.append(check(f"{row}: bytes less than BSP", value, most, " %", how))
+            checks.append(check_numbers(f"{row}: bytes less than BSP", value, most, " %", how))
     return checks
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any
 
-from repro.answers.claims.compute import function, rates
+from repro.answers.claims.compute import function, median_rates
 from repro.answers.claims.evaluate import Outcome
-from repro.answers.claims.evaluate import ratio as quotient
-from repro.answers.claims.stats import number as text
+from repro.answers.claims.evaluate import safe_ratio as quotient
+from repro.answers.claims.stats import format_number as text
 from repro.answers.figures import schedules
 from repro.answers.tables.runs import Runs
 from repro.records.record import Found
@@ -71,7 +71,7 @@ def over(of: Rates, row: str, variant: str, base: str) -> float | None:
 @function
 def gain_follows_overhead(group: Runs) -> Outcome:
     """Spearman's correlation, over Table 1's rows, between BSP's stalled share and PipeDream's speed-up over BSP."""
-    of, bsp = rates(group), group.frame[group.frame["variant"] == BSP]
+    of, bsp = median_rates(group), group.frame[group.frame["variant"] == BSP]
     pairs = bsp[bsp["experiment"].str.startswith("table1-")][["experiment", "stalled"]]
     pairs = pairs.assign(gain=[over(of, row, PIPEDREAM, BSP) for row in pairs["experiment"]])
     ranks = pairs[["stalled", "gain"]].astype(float).dropna().rank()  # equal values have their mean rank
@@ -123,7 +123,7 @@ def time_to_accuracy(
     group: Runs, row: str, variant: str, over: str, over_row: str | None = None, share: float = 1.0
 ) -> Outcome:  # fmt: skip
     """Time to the target of `over` / that of `variant`."""
-    of, other = rates(group), over_row or row
+    of, other = median_rates(group), over_row or row
     one, base = row_rate(group, of, row, variant), row_rate(group, of, other, over)
     if one is None or base is None:
         return Outcome(reason=f"no results for {variant} of {row} or {over} of {other}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from repro.answers.claims.compute import rates
+from repro.answers.claims.compute import median_rates
 from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Results
@@ -60,7 +60,7 @@ def speedups(results: Results) -> pd.DataFrame:
     rows = []
     groups = [(kind, row, group) for kind in OURS for row, group in rows_of(results, kind).items()]
     for kind, row, group in groups:
-        of = rates(group)
+        of = median_rates(group)
         for (called, base), (variant, name) in product(BASES.items(), VARIANTS.items()):
             if (speedup := over(of, row, variant, base)) is not None and variant != base:
                 low, high = results.interval(CLAIMS.get((variant, base), ""), row, kind)
@@ -109,7 +109,7 @@ def accuracy(results: Results) -> pd.DataFrame:
     """Figures 10 to 12: a row a curve, seed and evaluation; hours: epochs of the small workload x full-size epochs."""
     group, table1 = (results.shown.get((name, "simulated")) for name in ("accuracy-vgg16", "table1"))
     images = quoted(PAPER).table.query("place == 'Data' and quantity == 'training images'")["value"].astype(float)
-    of, rows = rates(table1) if table1 else {}, []
+    of, rows = median_rates(table1) if table1 else {}, []
     for figure, row in CURVES.items() if group and table1 else ():
         for run in group.records.values() if row in rows_of(results) else ():
             name, _, count = run.label.rpartition("-")
@@ -142,14 +142,16 @@ def schedule(results: Results) -> pd.DataFrame:
 
 def passes(run: Found, minibatches: int) -> list[dict[str, Any]]:
     """A row a pass of the first minibatches; of the first machine alone where all do the same or messages are drawn."""
-    boxes = sorted(schedules.passes(run), key=lambda box: (box.rank, box.start))
+    boxes = sorted(schedules.main_passes(run), key=lambda box: (box.rank, box.start))
     zero, messages = min(box.start for box in boxes), MESSAGES.get((run.identity.experiment, run.label))
     boxes = [box for box in boxes if box.minibatch is None or box.minibatch < minibatches]
     if boxes[0].minibatch is None:
         boxes = [box for box in boxes if box.rank == 0]
     end = max(box.end for box in boxes)
     sent = [
-        box for box in schedules.boxes(run.training.trace) if box.rank == 0 and box.line == messages and box.end <= end
+        box
+        for box in schedules.trace_boxes(run.training.trace)
+        if box.rank == 0 and box.line == messages and box.end <= end
     ]
     return [{"kind": run.kind, "machine": f"machine {box.rank + 1}" + (", messages" if box in sent else ""),
              "pass": "communication" if box in sent else box.name,

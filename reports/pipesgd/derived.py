@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from repro.answers.claims.compute import COMPUTATION, by_seed, function, paired, probe_function
-from repro.answers.claims.evaluate import Outcome, ratio
-from repro.answers.claims.stats import median
+from repro.answers.claims.evaluate import Outcome, safe_ratio
+from repro.answers.claims.stats import median_or_none
 from repro.answers.tables.runs import Runs
 from repro.core.not_none import not_none
 from repro.records.record import Found
@@ -74,9 +74,9 @@ def sequential_over_pipelined(group: Runs) -> Outcome:
                 whole = [entry for entry in some if segments(entry) == 1]
                 parts = [entry["observed_s"]["median"] for entry in some if segments(entry) > 1]
                 if whole and parts and not compute_bound(whole[0]):
-                    yield ratio(min(parts), whole[0]["observed_s"]["median"])
+                    yield safe_ratio(min(parts), whole[0]["observed_s"]["median"])
 
-    return by_seed(group, lambda runs: median(ratios(runs)), "no communication-bound run with L = 1 and L > 1")
+    return by_seed(group, lambda runs: median_or_none(ratios(runs)), "no communication-bound run with L = 1 and L > 1")
 
 
 @probe_function("timing")
@@ -90,7 +90,7 @@ def scaling_efficiency(group: Runs, variant: str) -> Outcome:
             if workers == top and entry["efficiency_observed"] is not None:
                 yield entry["efficiency_observed"]
 
-    return by_seed(group, lambda runs: median(largest(runs)), f"{variant} is predicted compute bound nowhere")
+    return by_seed(group, lambda runs: median_or_none(largest(runs)), f"{variant} is predicted compute bound nowhere")
 
 
 # --- compression inside the ring
@@ -111,8 +111,8 @@ def hidden_in_ring(group: Runs, variant: str) -> Outcome:
         variants = [v for run in runs for v in run.probe.found["variants"] if v["name"] == name]
         return [v["overlapped_s"] / v["work_s"] for v in variants if v["work_s"]]
 
-    native = median(shares(list(group.records.values()), variant.replace("pipelined", "native")))
+    native = median_or_none(shares(list(group.records.values()), variant.replace("pipelined", "native")))
     if native is not None and native > UNRELIABLE:
         share = f"{100 * native:.0f} %"
         return Outcome(reason=f"the measure cannot tell: it finds {share} hidden in the native ring too")
-    return by_seed(group, lambda runs: median(shares(runs)), f"no results for the ring '{variant}'")
+    return by_seed(group, lambda runs: median_or_none(shares(runs)), f"no results for the ring '{variant}'")

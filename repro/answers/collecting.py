@@ -10,7 +10,7 @@ OBJECTS = 100_000  # made between two looks, for Python's 700
 
 
 @contextmanager
-def rarely() -> Iterator[None]:
+def collect_rarely() -> Iterator[None]:
     """Within it, or in the function that it decorates."""
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS, *before[1:])

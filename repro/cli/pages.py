@@ -28,7 +28,7 @@ def judge_headlines(paper: str) -> list[list[ClaimVerdict]]:
     from repro.answers.claims import published_verdicts
     from repro.answers.pages import overview, wording
 
-    verdicts = published_verdicts.verdicts(paper, None) if paper in overview.papers() else []
+    verdicts = published_verdicts.judge_claims(paper, None) if paper in overview.papers() else []
     return [list(kinds) for kinds in wording.by_claim(verdicts).values() if kinds[0].claim.headline]
 
 

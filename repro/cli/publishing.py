@@ -130,7 +130,7 @@ def put_into_reference(args: argparse.Namespace, new: Sequence[Record], swept: S
                 raise InputError(
                     f"publish: {run.name} ran on {mine} and would replace a run on {theirs}; use --replace or --where"
                 )
-    reference.write(args.paper, [*kept, *new], swept=sweep.together(reference.sweeps(args.paper), swept))
+    reference.write(args.paper, [*kept, *new], swept=sweep.newest_sweeps(reference.sweeps(args.paper), swept))
     print(f"published {len(new)} runs of {args.paper} in {reference_root() / args.paper}, kept {len(kept)}")
     if swept:
         print(f"published {len(swept)} sweeps over draws")
@@ -237,4 +237,4 @@ def render_pages(papers: Sequence[str]) -> None:
         shutil.copytree(built, out, ignore=shutil.ignore_patterns(*ignored))
     for paper in papers:
         if paper in overview.papers():
-            published_verdicts.write(paper)
+            published_verdicts.write_verdicts(paper)

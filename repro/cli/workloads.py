@@ -20,7 +20,7 @@ from repro.experiment.files import own_file, own_files
 from repro.records import catalogue
 from repro.records.configured import Number
 from repro.records.kinds import MEASURED
-from repro.records.paper_numbers import number, printed
+from repro.records.paper_numbers import parse_number, printed_number
 from repro.records.record import Found
 
 # Peak: NVIDIA's data sheet of the H100 SXM, fp32 without tensor cores. ASSUMPTIONS: a utilisation of one half, and at
@@ -118,8 +118,8 @@ def workloads_table(reference: Path) -> str:
 def _row(read: Callable[[str], list[Found]], experiment: str) -> tuple[str, ...]:
     workload = check_fields(Workload, own_file(experiment)["workload"])
     paper, _, name = experiment.partition("/")
-    value, unit, source = printed(paper, workload.place, workload.row, workload.quantity, workload.variant)
-    target = number(value, unit)
+    value, unit, source = printed_number(paper, workload.place, workload.row, workload.quantity, workload.variant)
+    target = parse_number(value, unit)
     composed = config.compose(experiment, (), "paper")
     runs = [run for run in read(paper) if run.identity.experiment == name]
     on_gpus = [run for run in read("gpu") if run.model_name == composed["model"]["name"]]

@@ -30,7 +30,7 @@ from repro.core.errors import InputError
 from repro.core.fields import Model, Text, check_fields
 from repro.experiment.files import own_file, place_of
 from repro.experiment.inputs import entry_at
-from repro.records.paper_numbers import number, printed, table
+from repro.records.paper_numbers import parse_number, printed_number, read_numbers
 
 # column -> unit in the table -> conversion of the table's value into the column's
 UNITS: dict[str, dict[str, Callable[[float], float]]] = {
@@ -93,7 +93,7 @@ def quoted_with_places(experiment: str) -> dict[str, tuple[dict[str, float], str
 
 def _numbers(paper: str, entry: Quoted) -> dict[str, float]:
     where = (entry.place, entry.row, entry.quantity)
-    rows = {row["variant"]: row for row in table(paper) if (row["place"], row["row"], row["quantity"]) == where}
+    rows = {row["variant"]: row for row in read_numbers(paper) if (row["place"], row["row"], row["quantity"]) == where}
     names = entry.variants or {printed: printed for printed in rows}
     if missing := [variant for variant in names.values() if variant not in rows] or ([] if rows else ["any variant"]):
         raise InputError(f"{paper}.csv has nothing of {missing[0]} in {', '.join(where)}")
@@ -165,13 +165,15 @@ def _parameter(experiment: str, resolved: Mapping[str, Any], name: str, source: 
         return Parameter(name, ours, None, source)
     try:
         entry = check_fields(Printed, source)
-        value, unit, origin = printed(experiment.split("/")[0], entry.place, entry.row, entry.quantity, entry.variant)
+        value, unit, origin = printed_number(
+            experiment.split("/")[0], entry.place, entry.row, entry.quantity, entry.variant
+        )
     except InputError as error:
         file = place_of("experiment", experiment)
         raise InputError(f"{file}: {experiment}: hyperparameters.{name}: {error}") from None
     paper: str | float = value
     with suppress(ValueError):
-        paper = number(value, unit) * (entry_at(resolved, entry.each) if entry.each else 1)
+        paper = parse_number(value, unit) * (entry_at(resolved, entry.each) if entry.each else 1)
     where = entry.place if entry.place in origin else f"{entry.place}: {origin}"
     return Parameter(name, ours, paper, where + (f"; {value} for each of {entry.each}" if entry.each else ""))
 

@@ -90,7 +90,7 @@ class Run:
             return drawn is not None and drawn.key == self.key and len(drawn.draws) >= self.config.draws
         if not (self.folder / "events.jsonl").is_file():
             return False
-        record = store.usable(self.folder)
+        record = store.usable_record(self.folder)
         return record is not None and record.key == self.key
 
     @property

@@ -47,7 +47,7 @@ def unfinished_run(run: Run) -> Unfinished:
 
 def adopt_unfinished(run: Run, note: Callable[[str], None]) -> None:
     """Put the kept checkpoint and events of a run into its folder, if they are further than its own."""
-    other = kept.find(run.config.paper, run.config.experiment, run.resume_key)
+    other = kept.find_kept(run.config.paper, run.config.experiment, run.resume_key)
     if other is None or other.run.iteration <= newest_checkpoint(run.folder):
         return
     iteration, folder = other.run.iteration, run.folder / "checkpoints"

@@ -79,7 +79,7 @@ def run_unfinished(
         others = f" (and {len(faults) - 1} more runs failed)" if len(faults) > 1 else ""
         again = f"; {fault.again}" if isinstance(fault, FaultError) else ""
         failed = type(fault)(f"{run.label}: {fault}{others}{again}")
-    return [record for run in runs if (record := store.usable(run.folder))], failed
+    return [record for run in runs if (record := store.usable_record(run.folder))], failed
 
 
 def run_all(

@@ -52,7 +52,7 @@ class ActiveSweep:
         header = {"run": run.name, "key": run.key, "identity": run.config.identity.plain(), "hardware": run.hardware}
         header["provenance"] = run.made_by() | {"finished_at": configured.provenance["finished_at"]}
         record = Record.of(configured.plain() | header)
-        sweep.append(run.folder, [sweep.head(run.key, record)])
+        sweep.append(run.folder, [sweep.first_line(run.key, record)])
         self.begun = True
         self._write()
 
@@ -129,7 +129,7 @@ def _collect(futures: Mapping[Future, ActiveSweep]) -> None:
 
 def saved_sweep(run: Run) -> Sweep | None:
     """The saved sweep of a run, if it was made with the current code and configuration."""
-    saved = sweep.usable(run.folder)
+    saved = sweep.usable_sweep(run.folder)
     return saved if saved and saved.key == run.key else None
 
 
@@ -161,4 +161,4 @@ def make_draw(plain: dict[str, Any], number: int) -> dict[str, Any]:
     values = draws.draw_entries(config, config.draws)[number]
     entries = {path: value for of_input in values.values() for path, value in of_input.items()}
     result = simulate_draw(draws.change_entries(config, entries)).result.model_dump(mode="json")
-    return {"number": number, "values": values, "result": sweep.shortened(result)}
+    return {"number": number, "values": values, "result": sweep.shorten_result(result)}

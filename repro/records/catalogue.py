@@ -41,7 +41,7 @@ def runs(paper: str, root: Path | None = None) -> list[Found]:
     committed = reference.read(paper) if root in (None, reference_root()) else []
     folders = run_folders(root or results_root(), paper) if root != reference_root() else ()
     finished = [Found(REFERENCE, record) for record in committed]
-    finished += [Found(WORKSPACE, record) for folder in folders if (record := store.usable(folder))]
+    finished += [Found(WORKSPACE, record) for folder in folders if (record := store.usable_record(folder))]
     return sorted(variants.newest(finished, _name), key=_name)
 
 
@@ -54,7 +54,7 @@ def sweeps(paper: str, root: Path | None = None) -> list[tuple[Found, Sweep]]:
     committed = reference.sweeps(paper) if root in (None, reference_root()) else []
     folders = sweep.folders(root or results_root(), paper) if root != reference_root() else ()
     drawn = [(Found(REFERENCE, each.record), each) for each in committed]
-    drawn += [(Found(WORKSPACE, each.record), each) for folder in folders if (each := sweep.usable(folder))]
+    drawn += [(Found(WORKSPACE, each.record), each) for folder in folders if (each := sweep.usable_sweep(folder))]
     longest: dict[str, tuple[Found, Sweep]] = {}
     for run, each in drawn:
         if each.draws and (_name(run) not in longest or len(longest[_name(run)][1].draws) <= len(each.draws)):

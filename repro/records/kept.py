@@ -22,7 +22,7 @@ MOST_TOTAL = 40 * 2**20  # bytes of all kept runs
 RESUME_KEY = re.compile(r"[0-9a-f]{64}")
 
 
-def place(run: Unfinished) -> Path:
+def kept_path(run: Unfinished) -> Path:
     """The file of a run: of all runs that may continue each other the same; InputError if its names are not plain."""
     paper, experiment, _ = archive.folder_of(run, run.name).split("/")
     if not RESUME_KEY.fullmatch(run.resume_key):
@@ -34,7 +34,7 @@ def path_of(paper: str, experiment: str, resume_key: str) -> Path:
     return unfinished_root() / paper / experiment / f"{resume_key[:16]}.zip"
 
 
-def find(paper: str, experiment: str, resume_key: str) -> CutOff | None:
+def find_kept(paper: str, experiment: str, resume_key: str) -> CutOff | None:
     """The kept run with a resume key; None if there is none, and with a warning if its file is invalid."""
     path = path_of(paper, experiment, resume_key)
     kept = _usable(path) if resume_key and path.is_file() else None
@@ -43,10 +43,10 @@ def find(paper: str, experiment: str, resume_key: str) -> CutOff | None:
 
 def runs(paper: str = "*") -> list[Unfinished]:
     """The kept runs of a paper, or of all, in the order of their files."""
-    return [kept.run for path in files(paper) if (kept := _usable(path))]
+    return [kept.run for path in kept_files(paper) if (kept := _usable(path))]
 
 
-def files(paper: str = "*") -> list[Path]:
+def kept_files(paper: str = "*") -> list[Path]:
     return sorted(unfinished_root().glob(f"{paper}/*/*.zip"))
 
 
@@ -55,7 +55,7 @@ def keep(new: Sequence[CutOff]) -> list[str]:
     changed, if all together would be larger than MOST_TOTAL."""
     lines, further = [], []
     for each in new:
-        path, run = place(each.run), each.run
+        path, run = kept_path(each.run), each.run
         old = _usable(path) if path.is_file() else None
         if old and old.run.resume_key == run.resume_key and old.run.iteration >= run.iteration:
             lines.append(f"{run.name} at iteration {run.iteration}: {path} has iteration {old.run.iteration}")
@@ -63,7 +63,7 @@ def keep(new: Sequence[CutOff]) -> list[str]:
         lines.append(f"{run.name} at iteration {run.iteration} of {run.iterations} in {path}")
         further.append((path, each))
     replaced = {path for path, _ in further}
-    size = sum(path.stat().st_size for path in files() if path not in replaced)
+    size = sum(path.stat().st_size for path in kept_files() if path not in replaced)
     size += sum(len(each.events) + len(each.checkpoint) for _, each in further)
     if size > MOST_TOTAL:
         raise InputError(
@@ -79,7 +79,7 @@ def keep(new: Sequence[CutOff]) -> list[str]:
 def remove(resume_keys: Iterable[str]) -> list[Path]:
     """Remove the kept runs with these resume keys; returns their files."""
     finished = {key[:16] for key in resume_keys if key}
-    gone = [path for path in files() if path.stem in finished]
+    gone = [path for path in kept_files() if path.stem in finished]
     for path in gone:
         path.unlink()
         for folder in (path.parent, path.parent.parent):

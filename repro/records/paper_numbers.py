@@ -14,21 +14,21 @@ COLUMNS = ("place", "row", "variant", "quantity", "value", "unit", "source")
 _TABLE = f"must be a table of the paper's numbers with the columns {', '.join(COLUMNS)}"
 
 
-def table(paper: str) -> list[dict[str, Any]]:
+def read_numbers(paper: str) -> list[dict[str, Any]]:
     """The rows of a paper's table; InputError if it is missing, or lacks columns."""
     return _read(config_folders.find_config("reference", f"{paper}.csv"))
 
 
-def printed(paper: str, place: str, row: str, quantity: str, variant: str) -> tuple[str, str, str]:
+def printed_number(paper: str, place: str, row: str, quantity: str, variant: str) -> tuple[str, str, str]:
     """A published number as text, with unit and source; InputError if the table does not have it."""
     wanted = (place, row, quantity, variant)
-    for line in table(paper):
+    for line in read_numbers(paper):
         if (line["place"], line["row"], line["quantity"], line["variant"]) == wanted:
             return line["value"], line["unit"], line["source"]
     raise InputError(f"{paper}.csv has nothing of {variant} in {place}, {row}, {quantity}")
 
 
-def number(value: str, unit: str) -> float:
+def parse_number(value: str, unit: str) -> float:
     """The value as a number, percentages as fractions; ValueError if it is not a number."""
     return float(value) / (100 if unit == "%" else 1)
 

@@ -40,7 +40,7 @@ def read(folder: Path) -> Record | None:
         raise InputError(f"{path}: not a readable summary ({error}); remove the file to repeat the run") from None
 
 
-def usable(folder: Path) -> Record | None:
+def usable_record(folder: Path) -> Record | None:
     """Like `read`, but with a warning and None for an invalid file."""
     try:
         return read(folder)

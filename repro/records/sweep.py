@@ -48,7 +48,7 @@ class Sweep(HasRecord):
         return self.record.name
 
 
-def shortened(result: dict[str, Any]) -> dict[str, Any]:
+def shorten_result(result: dict[str, Any]) -> dict[str, Any]:
     """The parts of a result that a draw stores, with numbers of nine digits, and means over ranks."""
     stored = {name: part for name, part in result.items() if name not in LEFT_OUT}
     if per_rank := [rank for rank in stored.get("per_rank") or () if rank]:
@@ -76,7 +76,7 @@ def _rounded(value: Any) -> Any:
     return [_rounded(part) for part in value] if isinstance(value, list) else value
 
 
-def head(key: str, record: Record) -> str:
+def first_line(key: str, record: Record) -> str:
     """The first line: the record without traced steps, which a run of the same variant has."""
     plain = record.plain()
     result = {name: part for name, part in plain["result"].items() if name != "trace"}
@@ -115,7 +115,7 @@ def read(folder: Path) -> Sweep | None:
     return of_lines(data[: data.rfind(b"\n") + 1].splitlines(), str(path))
 
 
-def usable(folder: Path) -> Sweep | None:
+def usable_sweep(folder: Path) -> Sweep | None:
     """Like `read`, but with a warning and None for an invalid file."""
     try:
         return read(folder)
@@ -152,10 +152,10 @@ def _parsed(line: bytes | str, where: str) -> dict[str, Any]:
 
 def lines_of(sweep: Sweep) -> list[str]:
     """The lines of a sweep's file."""
-    return [head(sweep.key, sweep.record), *map(line_of, sweep.draws)]
+    return [first_line(sweep.key, sweep.record), *map(line_of, sweep.draws)]
 
 
-def together(before: Iterable[Sweep], new: Iterable[Sweep]) -> list[Sweep]:
+def newest_sweeps(before: Iterable[Sweep], new: Iterable[Sweep]) -> list[Sweep]:
     """One sweep per variant: the newest of the new ones, otherwise the one before."""
     new = variants.newest(new, variants.place)
     replaced = {variants.place(each) for each in new}

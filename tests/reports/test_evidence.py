@@ -10,7 +10,7 @@ import yaml
 
 from repro.answers.claims.claims import Baseline, Restated
 from repro.answers.claims.drawn import Drawn, Sweeps
-from repro.answers.claims.evaluate import Outcome, judge
+from repro.answers.claims.evaluate import Outcome, judge_claim
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of, not_all_drawn
 from repro.answers.claims.residuals import Residual, Residuals
 from repro.answers.claims.value import Value
@@ -167,7 +167,7 @@ def test_draws_that_compute_nothing_say_nothing_of_a_target():
     half = replace(evaluator(runs, None), drawn=lambda _: alone).evidence(wanted, "simulated")
     assert half.sample is None and "target" in half.not_drawn
     few = replace(trained, outcome=Outcome({0: trained.outcome.values[0]}))
-    assert judge(wanted, "simulated", few, None).verdict.text == "open (1 of 5 seeds)"
+    assert judge_claim(wanted, "simulated", few, None).verdict.text == "open (1 of 5 seeds)"
 
 
 def test_draws_of_a_part_of_a_claims_runs_are_none():

@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt
 
 from repro.answers.claims import published_verdicts
 from repro.answers.claims.claims import Finding, Untried
-from repro.answers.claims.stats import number
+from repro.answers.claims.stats import format_number
 from repro.answers.pages import claim_tables, overview, readme_table, untried, wording
 from repro.answers.pages.build import build, page
 from repro.answers.pages.files import Files
@@ -233,7 +233,7 @@ def test_the_users_own_runs_are_on_the_papers_page_even_if_they_decide_nothing(t
     put(tmp_path, [summary])
     made = PaperPage.of("pipesgd", None, Files("pipesgd", tmp_path / "out"))
     [row] = made.own.splitlines()[2:]
-    step_ms, score = number(1000 * summary["step"]["mean_s"]), number(summary["final"]["top1"])
+    step_ms, score = format_number(1000 * summary["step"]["mean_s"]), format_number(summary["final"]["top1"])
     assert [cell.strip() for cell in row.split("|")[1:-1]] == [
         "fig4-mnist, D-Sync", "measured, quick", step_ms, score, "1",
     ]  # fmt: skip

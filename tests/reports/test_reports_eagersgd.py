@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from repro.answers.claims.evaluate import judge
+from repro.answers.claims.evaluate import judge_claim
 from repro.answers.claims.evidence import claims_of
 from repro.answers.claims.stats import DASH
 from repro.answers.tables.results import arrange
@@ -99,7 +99,7 @@ def test_lost_gradients_are_seen():
             run = run.changed(run.training.model_copy(update={"counters": counters | {"pending": 0.0}}))
         runs.append(run)
     evidence = arrange("eagersgd", runs, NOWHERE).evaluator.evidence(claim, "simulated")
-    lost = judge(claim, "simulated", evidence, FILE.effect(claim))
+    lost = judge_claim(claim, "simulated", evidence, FILE.effect(claim))
     assert lost.estimate.point < 1 and lost.verdict.answer == "not reproduced"
 
 

@@ -146,7 +146,7 @@ def test_hostile_text_in_every_field_of_records_and_draws_is_text_on_the_page(tm
         seconds = [0.01 if run["variant"] == "D-Sync" else 0.001 * (1 + n) for n in range(64)]
         times = [{"final": run["final"] | {"train_s": run["iterations"] * step_s}} for step_s in seconds]
         draws = [Draw(n, {f"input {HOSTILE}": {HOSTILE: n}}, result) for n, result in enumerate(times)]
-        lines = [sweep.head("key", record_of(run)), *map(sweep.line_of, draws)]
+        lines = [sweep.first_line("key", record_of(run)), *map(sweep.line_of, draws)]
         sweep.append(results / "pipesgd" / run["experiment"] / run["run"], lines)
     built = page("pipesgd", results, tmp_path / "out")
     shown = " ".join(check_pages(built.written(), tmp_path).split())

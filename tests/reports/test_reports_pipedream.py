@@ -19,7 +19,7 @@ from repro.records.tables import build_table
 from repro.reports.pipedream import contradictions, derived, stages
 from repro.reports.pipedream.stages import PIPEDREAM, SINGLE
 
-CLAIMS = {claim.id: claim for claim in claims.read(Path(stages.__file__).with_name("claims.yaml")).claims}
+CLAIMS = {claim.id: claim for claim in claims.read_claims(Path(stages.__file__).with_name("claims.yaml")).claims}
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_pieces_of_a_pass_are_one_box():
     trace = [{"rank": 0, "line": "main", "name": n, "start": a, "end": b, "minibatch": m} for n, a, b, m in pieces]
     found = [
         (box.name, box.minibatch, box.start, box.end)
-        for box in schedules.passes(SimpleNamespace(training=SimpleNamespace(trace=trace)))
+        for box in schedules.main_passes(SimpleNamespace(training=SimpleNamespace(trace=trace)))
     ]
     assert found == [("forward", 0, 0, 2), ("forward", 1, 2, 5), ("backward", 0, 5, 6)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from repro.answers.claims import evaluate
 from repro.answers.claims.claims import Claim
-from repro.answers.claims.evidence import outcome_of, repetitions
+from repro.answers.claims.evidence import outcome_of, repetition_ends
 from repro.answers.claims.verdict import OPEN, REPRODUCED
 from repro.answers.tables.runs import Runs
 from repro.records.run_columns import run_row
@@ -30,8 +30,8 @@ def run(variant, share, examples, metric="top1"):
 
 def judged(a, b, examples):
     group, claim = Runs.of([run("A", a, examples), run("B", b, examples)]), Claim.model_validate(GAP)
-    evidence = evaluate.Evidence(outcome_of(claim, group), repeated=repetitions(claim, group))
-    return evaluate.judge(claim, "measured", evidence, None)
+    evidence = evaluate.Evidence(outcome_of(claim, group), repeated=repetition_ends(claim, group))
+    return evaluate.judge_claim(claim, "measured", evidence, None)
 
 
 def test_two_images_of_a_thousand_decide_nothing():
@@ -56,6 +56,6 @@ def test_what_lies_outside_of_others_has_the_error_of_each():
     claim = Claim.model_validate(GAP | {"value": value, "paper": {"value": 0, "shown": "between"}})
     group, error = Runs.of(run(name, 0.8, 1_000) for name in "ABC"), math.sqrt(0.8 * 0.2 / 1_000)
     assert outcome_of(claim, group).values == {0: 0.0}
-    assert repetitions(claim, group) == pytest.approx([2 * error, 2 * error], rel=0.01)
+    assert repetition_ends(claim, group) == pytest.approx([2 * error, 2 * error], rel=0.01)
     apart = Runs.of(run(name, share, 1_000) for name, share in (("A", 0.8), ("B", 0.7), ("C", 0.9)))
     assert outcome_of(claim, apart).values == {0: pytest.approx(0.1)}

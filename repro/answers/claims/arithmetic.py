@@ -23,7 +23,7 @@ class Check:
     off: float | None = None  # computed over printed, where both are numbers
 
 
-def check(
+def check_numbers(
     what: str, printed: float, follows: float, unit: str, how: str,
     written: tuple[Callable[[float], str], Callable[[float], str]] = ("{:g}".format, "{:.4g}".format),
 ) -> Check:  # fmt: skip
@@ -31,12 +31,12 @@ def check(
     return Check(what, f"{written[0](printed)}{unit}", f"{written[1](follows)}{unit}", how, follows / printed)
 
 
-def plain(value: float) -> str:
+def plain_number(value: float) -> str:
     """Format a number with four significant digits, no trailing zeros and all digits before the point."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def table(checks: Iterable[Check]) -> pd.DataFrame:
+def checks_table(checks: Iterable[Check]) -> pd.DataFrame:
     """A row a check, as text; `off`: the computed number over the printed one, less 1."""
     return pd.DataFrame(
         [

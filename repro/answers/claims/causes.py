@@ -25,7 +25,7 @@ from pydantic import Field, field_validator, model_validator
 
 from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evidence import ClaimEvaluator, outcome_of
-from repro.answers.claims.stats import median
+from repro.answers.claims.stats import median_or_none
 from repro.answers.claims.value import Value
 from repro.answers.claims.verdict import in_range
 from repro.core import config_folders, user_files
@@ -175,7 +175,7 @@ def _number(claim: Claim, kind: str, evaluator: ClaimEvaluator) -> float | None:
     group = evaluator.find(claim.experiment, kind)
     if group is None and kind == SIMULATED and (sweeps := evaluator.drawn(claim.experiment)):
         group = sweeps.configured
-    return None if group is None else median(outcome_of(claim, group).values.values())
+    return None if group is None else median_or_none(outcome_of(claim, group).values.values())
 
 
 def steps_of_paper(paper: str, evaluator: ClaimEvaluator) -> list[Step]:

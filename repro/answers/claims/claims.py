@@ -302,7 +302,7 @@ class File(Model):
         return Effect(effect.none, margin, effect.side, ratio=claim.is_ratio)
 
 
-def read(path: Path) -> File:
+def read_claims(path: Path) -> File:
     """Read a claims file (short forms: `forms.py`); InputError in one line if it is invalid or repeats an id."""
     content = user_files.read_yaml(path, "claims file")
     try:

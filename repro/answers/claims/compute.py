@@ -50,7 +50,7 @@ def by_seed(runs: Runs, number_of: Callable[[list[Found]], float | None], reason
     return Outcome(values) if values else Outcome(reason=reason)
 
 
-def rates(runs: Runs) -> dict[tuple[str, str], float]:
+def median_rates(runs: Runs) -> dict[tuple[str, str], float]:
     """(experiment, variant) -> samples a second of all ranks together, the median over seeds."""
     frame = runs.frame.assign(rate=runs.frame["batch"] / runs.frame["step_s"])
     return dict(frame.groupby(["experiment", "variant"])["rate"].median())

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from repro.answers.claims.stats import number
+from repro.answers.claims.stats import format_number
 
 RESAMPLES = 200
 SEED = 20261126
@@ -38,7 +38,10 @@ def deciding_input(result: Sequence[float], inputs: Mapping[str, Sequence[float]
         return ""
     rng = np.random.default_rng(SEED)
     samples = np.vstack([np.arange(len(numbers)), rng.integers(len(numbers), size=(RESAMPLES, len(numbers)))])
-    shares = {name: squared(ranks(numbers)[samples], ranks(values)[samples]) for name, values in varied.items()}
+    shares = {
+        name: squared_correlations(rank_values(numbers)[samples], rank_values(values)[samples])
+        for name, values in varied.items()
+    }
     first, *others = sorted(shares, key=lambda name: -shares[name][0])
     low = np.quantile(shares[first], 0.05)
     if shares[first][0] < LEAST or any(np.quantile(shares[name], 0.95) >= low for name in others):
@@ -81,17 +84,17 @@ def _between(entry: str, low: float, high: float) -> str:
     stem = entry.rpartition(".")[2] if not any(f"{end}." in entry for end in UNITS) else entry.rpartition(".")[0]
     by, unit = next((of for end, of in UNITS.items() if stem.endswith(end)), (1.0, ""))
     if low > 0 and high / low < 1.2:
-        return f"{number(by * math.sqrt(low * high), 2)}{unit}"
-    return f"{number(by * low, 2)} to {number(by * high, 2)}{unit}"
+        return f"{format_number(by * math.sqrt(low * high), 2)}{unit}"
+    return f"{format_number(by * low, 2)} to {format_number(by * high, 2)}{unit}"
 
 
-def ranks(values: np.ndarray) -> np.ndarray:
+def rank_values(values: np.ndarray) -> np.ndarray:
     """The rank of each value; equal values have their mean rank."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(count) - (count - 1) / 2)[place]
 
 
-def squared(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def squared_correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The squared correlation of each row of a with the same row of b; 0 where a row is constant."""
     a, b = (rows - rows.mean(axis=1, keepdims=True) for rows in (a, b))
     both = (a**2).sum(axis=1) * (b**2).sum(axis=1)

@@ -68,7 +68,7 @@ class Sweeps:
             for each in self.sweeps:
                 for draw in each.draws:
                     factor = of_draw(draw.number).factor_for(each.run) if of_draw else 1.0
-                    result = with_entries(each.run.record.result, residuals.scaled(draw.result, factor))
+                    result = with_entries(each.run.record.result, residuals.scale_times(draw.result, factor))
                     yield self._at(each.run, result, draw.number)
 
         return Runs.of(made())
@@ -129,7 +129,7 @@ def erring(runs: Runs, errors: Residuals) -> Runs:
         for run in runs.records.values():
             times = {name: value for name, value in run.record.result if name in TIMES}
             for number in range(ERRORS):
-                scaled = residuals.scaled(times, errors.of_draw(number).factor_for(run))
+                scaled = residuals.scale_times(times, errors.of_draw(number).factor_for(run))
                 yield run.changed(run.record.result.model_copy(update=scaled), seed=number)
 
     return Runs.of(made())

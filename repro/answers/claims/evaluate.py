@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from repro.answers.claims import paired
 from repro.answers.claims import verdict as words
 from repro.answers.claims.claims import Claim, Value
-from repro.answers.claims.stats import spread
+from repro.answers.claims.stats import spread_over_seeds
 from repro.answers.claims.verdict import AtBaseline, Effect, Interval, Sample, Share, Verdict, verdict_of
 from repro.answers.tables.columns import Filter
 from repro.records.filters import match_rows
@@ -123,7 +123,7 @@ class ClaimVerdict:
         return len(self.evidence.values) if self.estimate else 0
 
 
-def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | None) -> ClaimVerdict:
+def judge_claim(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | None) -> ClaimVerdict:
     """Judge a claim by one kind of number; evidence: None where nothing has been run."""
     if claim.not_here is not None:
         return ClaimVerdict(claim, kind, Verdict(words.NOT_TESTABLE, reason=claim.not_here))
@@ -143,8 +143,8 @@ def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | N
     elif (seeds := len(evidence.values)) < (least := least_seeds(claim, kind, evidence)):
         verdict = Verdict(words.OPEN, reason=f"{seeds} of {least} seeds")
     else:
-        verdict = concluded(claim, evidence, effect).implied(evidence.implied)
-    estimate, conditional = interval(evidence), evidence.conditional
+        verdict = conclude_verdict(claim, evidence, effect).implied(evidence.implied)
+    estimate, conditional = evidence_interval(evidence), evidence.conditional
     if claim.about != "accuracy" or claim.is_ratio:
         verdict = replace(verdict, factor=claim.paper.factor(estimate.point))
     verdict = replace(verdict, baseline=conditional.at_baseline if conditional else None, turns_at=evidence.turns_at)
@@ -159,11 +159,11 @@ def least_seeds(claim: Claim, kind: str, evidence: Evidence) -> int:
     return 1 if evidence.sample and evidence.sample.varies else max(claim.seeds_for(kind), EMULATED_SEEDS)
 
 
-def concluded(claim: Claim, evidence: Evidence, effect: Effect | None) -> Verdict:
+def conclude_verdict(claim: Claim, evidence: Evidence, effect: Effect | None) -> Verdict:
     """The verdict from a sample; from pairs of seeds for a claim that no accuracy is lost."""
     low, high = claim.widened
     if claim.no_loss and low is not None and low < 0 and len(evidence.values) > 1:
-        pairs = paired.compare(evidence.values, -low)
+        pairs = paired.compare_pairs(evidence.values, -low)
         reason = f"{pairs.mean:+.4f}, {pairs.low:+.4f} to {pairs.high:+.4f}; {pairs.pairs} pairs, margin {-low:g}"
         return Verdict(WORDS[pairs.answer], reason=reason)
     return verdict_of(evidence.known, low, high, effect)
@@ -172,12 +172,12 @@ def concluded(claim: Claim, evidence: Evidence, effect: Effect | None) -> Verdic
 WORDS = {paired.NO_LOSS: words.REPRODUCED, paired.LOSS: words.NOT_REPRODUCED, paired.OPEN: words.OPEN}
 
 
-def interval(evidence: Evidence) -> Interval:
+def evidence_interval(evidence: Evidence) -> Interval:
     """The median over seeds, and the range of 90 % of the draws, or of all seeds and repetitions.
 
     What an input fixes is the number as configured, wherever the draws of the other inputs lie.
     """
-    low, middle, high = spread(evidence.values)
+    low, middle, high = spread_over_seeds(evidence.values)
     if evidence.sample is None:
         return Interval(min([low, *evidence.repeated]), middle, max([high, *evidence.repeated]))
     drawn = Interval.of(middle, evidence.sample)
@@ -261,15 +261,15 @@ def _number(verb: str, of: float, over: float) -> float:
     if verb == "difference":
         return of - over
     if verb == "reduction":
-        return 1 - ratio(of, over)
+        return 1 - safe_ratio(of, over)
     if verb == "gain":
-        return ratio(of, over) - 1
+        return safe_ratio(of, over) - 1
     if verb == "at_least":
         return float(of >= over * (1 - ROUNDING))
-    return ratio(over, of) if verb == "speedup" else ratio(of, over)
+    return safe_ratio(over, of) if verb == "speedup" else safe_ratio(of, over)
 
 
-def ratio(above: float, below: float) -> float:
+def safe_ratio(above: float, below: float) -> float:
     """above / below, where either may be infinite (not reached), zero (nothing recorded) or NaN (unknown)."""
     if math.isnan(above) or math.isnan(below) or (math.isinf(above) and math.isinf(below)):
         return math.nan

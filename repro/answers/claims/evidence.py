@@ -24,7 +24,7 @@ from repro.answers.claims.evaluate import (
     Outcome,
 )
 from repro.answers.claims.residuals import Residuals, Twins
-from repro.answers.claims.stats import median
+from repro.answers.claims.stats import median_or_none
 from repro.answers.claims.verdict import Interval, Sample, question_left, verdict_of
 from repro.answers.tables import columns
 from repro.answers.tables.columns import Filter
@@ -47,7 +47,7 @@ def claims_of(paper: str, folder: Path | None = None) -> File:
     """Read `reports/<paper>/claims.yaml`; InputError for a claim with an unknown function or wrong arguments for it."""
     own = folder / paper if folder else config_folders.report_folder(paper)
     path = own / "claims.yaml"
-    file = claims.read(path)
+    file = claims.read_claims(path)
     for module in sorted(own.glob("derived*.py")):
         config_folders.report_module(paper, module.stem)  # registers the paper's own functions
     for claim in file.claims:
@@ -75,7 +75,7 @@ class ClaimEvaluator:
     def verdicts(self) -> list[ClaimVerdict]:
         """One a claim and kind of number, in the file's order."""
         return [
-            evaluate.judge(claim, kind, self.evidence(claim, kind), self.file.effect(claim))
+            evaluate.judge_claim(claim, kind, self.evidence(claim, kind), self.file.effect(claim))
             for claim in self.file.claims
             for kind in KINDS
         ]
@@ -98,13 +98,17 @@ class ClaimEvaluator:
             implied=self.implied(group) if claim.about == "time" else "",
             out_of_scope=shared_cores(claim, group),
             busy=busy_machine(claim, group),
-            origin=origin(claim, group),
+            origin=runs_origin(claim, group),
         )
         if kind == SIMULATED and claim.about == "time":
             return self._simulated(claim, group, evidence, sweeps)
-        evidence = replace(evidence, repeated=repetitions(claim, group))
+        evidence = replace(evidence, repeated=repetition_ends(claim, group))
         if kind == EMULATED and claim.about == "time":
-            return self._emulated(claim, evidence, sweeps) if sweeps else replace(evidence, not_drawn=assumed(group))
+            return (
+                self._emulated(claim, evidence, sweeps)
+                if sweeps
+                else replace(evidence, not_drawn=reason_without_draws(group))
+            )
         return evidence
 
     def _simulated(self, claim: Claim, group: Runs, evidence: Evidence, sweeps: Sweeps | None) -> Evidence:
@@ -115,8 +119,8 @@ class ClaimEvaluator:
         """
         errors = self._errors(group)
         if sweeps is None:
-            if not evidence.outcome.values or errors is None or assumed(group):
-                return replace(evidence, not_drawn=assumed(group))
+            if not evidence.outcome.values or errors is None or reason_without_draws(group):
+                return replace(evidence, not_drawn=reason_without_draws(group))
             values = outcome_of(claim, self._with_errors(group, errors)).values
             return replace(evidence, sample=sample_of(values), error=errors.source)
         own, twin = outcome_of(claim, sweeps.configured), self._twin(claim, sweeps)
@@ -173,7 +177,7 @@ class ClaimEvaluator:
 
     def _twin(self, claim: Claim, sweeps: Sweeps) -> list[float]:
         """The emulated number over the simulated one, a ratio a seed; none without both."""
-        simulated = median(outcome_of(claim, sweeps.configured).values.values())
+        simulated = median_or_none(outcome_of(claim, sweeps.configured).values.values())
         if not simulated or (group := self.find(claim.experiment, EMULATED)) is None:
             return []
         ratios = sorted(value / simulated for value in outcome_of(claim, group).values.values())
@@ -190,7 +194,7 @@ class ClaimEvaluator:
         low, high = printed.tolerance.around(printed.paper)
         least, most = -math.inf if low is None else low, math.inf if high is None else high
         reproducing = [n for n, value in baseline.items() if least <= value <= most]
-        point = median(outcome_of(of_baseline, sweeps.configured).values.values())
+        point = median_or_none(outcome_of(of_baseline, sweeps.configured).values.values())
         interval = None if point is None else Interval.of(point, sample_of(baseline))
         factor = printed.factor(interval.point) if interval else None
         known = {n: values[n] for n in reproducing if n in values}
@@ -211,13 +215,13 @@ class ClaimEvaluator:
         """The errors that simulated times of these runs may have."""
         family = {run.identity.strategy.name for run in group.records.values()}
         sizes = (run.parameters or 0 for run in group.records.values())
-        return residuals.residuals_for(validation(self.results), family, 4 * max(sizes, default=0), self._twins)
+        return residuals.residuals_for(validation_steps(self.results), family, 4 * max(sizes, default=0), self._twins)
 
     @cached_property
     def _twins(self) -> dict[str, Twins]:
         """The paper's experiments that were also emulated."""
         names = dict.fromkeys(claim.experiment for claim in self.file.claims)
-        return residuals.twins((self.find(name, EMULATED), self.find(name, SIMULATED)) for name in names)
+        return residuals.twins_of_pairs((self.find(name, EMULATED), self.find(name, SIMULATED)) for name in names)
 
     def by_construction(self, claim: Claim, group: Runs) -> str:
         """The testbed entry that fixes this claim's number: taken from it, or the only input of it."""
@@ -266,12 +270,12 @@ def sample_of(values: Mapping[int, float]) -> Sample:
     return Sample([*values.values()], drawn=True)
 
 
-def assumed(group: Runs) -> str:
+def reason_without_draws(group: Runs) -> str:
     """The reason why runs on testbeds with assumed inputs are not judged without draws."""
     return NO_DRAWS if any(run.identity.testbed.assumed for run in group.records.values()) else ""
 
 
-def origin(claim: Claim, group: Runs) -> str:
+def runs_origin(claim: Claim, group: Runs) -> str:
     """Where the runs behind a number are from, `reference / workspace`; for a function all runs that it may read."""
     assert claim.value is not None
     table = claim.value.table
@@ -297,7 +301,7 @@ def outcome_of(claim: Claim, group: Runs) -> Outcome:
     return FUNCTIONS[claim.value.function](group, **claim.value.arguments)
 
 
-def repetitions(claim: Claim, group: Runs) -> list[float]:
+def repetition_ends(claim: Claim, group: Runs) -> list[float]:
     """The ends of our number's interval, from recorded repetitions of a run or from the size of its test set."""
     value = claim.value
     assert value is not None
@@ -339,7 +343,7 @@ def busy_machine(claim: Claim, group: Runs) -> str:
 
 
 @cache
-def validation(results: Path | None) -> list[dict[str, Any]]:
+def validation_steps(results: Path | None) -> list[dict[str, Any]]:
     """The observed and simulated steps of the validation's runs that count for its goal."""
     return [
         {"run": run.record.name, "observed_s": step["observed_s"]["median"]}

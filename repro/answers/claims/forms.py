@@ -32,7 +32,7 @@ from typing import Any
 from repro.answers.claims.stats import TIMES
 from repro.core.errors import InputError, unknown_name
 from repro.core.user_files import as_entries
-from repro.records.paper_numbers import number, printed
+from repro.records.paper_numbers import parse_number, printed_number
 
 Entries = dict[str, Any]
 SECTION = ("defaults", "each", "claims", "except")
@@ -126,9 +126,9 @@ def _printed(place: Entries, paper: str) -> tuple[float, str, str]:
     if lacking := next((name for name in ("place", "quantity") if name not in place), None):
         raise InputError(f"paper.{lacking}: is missing")
     at = {"row": "all", "variant": "all"} | {name: str(value) for name, value in place.items() if name in PLACE[:4]}
-    text, unit, _ = printed(paper, **at)
+    text, unit, _ = printed_number(paper, **at)
     try:
-        value = number(text, unit)
+        value = parse_number(text, unit)
     except ValueError:
         raise InputError(f"paper: {', '.join(at.values())} in {paper}.csv is not a number: '{text}'") from None
     return value / place.get("divided_by", 1), text, unit

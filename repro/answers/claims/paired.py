@@ -34,7 +34,7 @@ class Comparison:
         return LOSS if self.high < 0 and self.mean < -self.margin else OPEN
 
 
-def compare(gains: Iterable[float], margin: float) -> Comparison:
+def compare_pairs(gains: Iterable[float], margin: float) -> Comparison:
     """Compare by a difference a seed, positive where the variant is better than the baseline.
 
     The limits are infinite with fewer than two pairs, or a difference that is not finite.

@@ -17,7 +17,7 @@ from repro.core.paths import reference_root
 DIGITS = 9  # of our numbers: those on which machines agree
 
 
-def write(paper: str) -> Path:
+def write_verdicts(paper: str) -> Path:
     """Write the verdicts on a paper's claims and the statuses of its causes that follow from the reference alone."""
     lists = (
         f'"{name}": [\n' + ",\n".join(json.dumps(entry) for entry in entries) + "\n]"
@@ -59,7 +59,7 @@ def _by_place(lists: dict[str, list[dict[str, str]]]) -> dict[tuple[str, str], d
     return claims | {(entry["claim"], f"cause {entry['cause']}"): entry for entry in lists["causes"]}
 
 
-def verdicts(paper: str, results: Path | None) -> list[ClaimVerdict]:
+def judge_claims(paper: str, results: Path | None) -> list[ClaimVerdict]:
     """The verdicts on a paper's claims, as its page shows them."""
     return read(paper, results).verdicts
 

@@ -118,7 +118,7 @@ def residuals_for(
     return Residuals(of_runs, f"{count} times of {len(of_runs)} runs of {nearest / 1e6:.0f} MB{whose}{beyond}")
 
 
-def twins(pairs: Iterable[tuple[Runs | None, Runs | None]]) -> dict[str, Twins]:
+def twins_of_pairs(pairs: Iterable[tuple[Runs | None, Runs | None]]) -> dict[str, Twins]:
     """`experiment model` -> residuals from pairs of emulated runs and their simulations; a run in several pairs counts
     once."""
     factors: dict[tuple[Any, ...], tuple[Found, float]] = {}
@@ -145,21 +145,21 @@ def _medians(runs: Runs) -> dict[tuple[Any, ...], tuple[Found, list[float]]]:
     return steps
 
 
-def scaled(value: Any, factor: float, name: str = "", within: bool = False) -> Any:
+def scale_times(value: Any, factor: float, name: str = "", within: bool = False) -> Any:
     """A result, or a part of it, with its times multiplied by a factor: entries that end in `_s` and phases; rates are
     divided by it."""
     if factor == 1.0:
         return value
     if isinstance(value, Part):
-        return value.model_copy(update=scaled(dict(value), factor, name, within))
+        return value.model_copy(update=scale_times(dict(value), factor, name, within))
     if isinstance(value, dict):
         inner = within or name in ("phases", "server_phases") or name.endswith("_s")
         return {
-            key: (scaled if isinstance(part, dict | list | Part) else _scaled)(part, factor, key, inner)
+            key: (scale_times if isinstance(part, dict | list | Part) else _scaled)(part, factor, key, inner)
             for key, part in value.items()
         }
     if isinstance(value, list):
-        return [scaled(part, factor, name, within) for part in value]
+        return [scale_times(part, factor, name, within) for part in value]
     return _scaled(value, factor, name, within)
 
 

@@ -13,7 +13,7 @@ ALPHA, RHO = "\N{GREEK SMALL LETTER ALPHA}", "\N{GREEK SMALL LETTER RHO}"
 BOOTSTRAP_SEED = 20181203  # fixed: the same runs give the same interval
 
 
-def spread(values: Iterable[float]) -> tuple[float, float, float]:
+def spread_over_seeds(values: Iterable[float]) -> tuple[float, float, float]:
     """(low, median, high) over seeds: minimum and maximum below five seeds, else a bootstrap 95 % interval.
 
     Infinity (a target not reached) is an ordinary, largest value.
@@ -31,13 +31,13 @@ def spread(values: Iterable[float]) -> tuple[float, float, float]:
     return float(low), middle, float(high)
 
 
-def median(values: Iterable[float]) -> float | None:
+def median_or_none(values: Iterable[float]) -> float | None:
     """The median; None without values."""
     numbers = list(values)
     return statistics.median(numbers) if numbers else None
 
 
-def number(value: float, digits: int = 3) -> str:
+def format_number(value: float, digits: int = 3) -> str:
     """Format with `digits` significant digits, without exponent for everyday sizes; a dash for NaN and None."""
     if value is None or math.isnan(value):
         return DASH

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Literal
 
 from repro.answers.claims import stats
-from repro.answers.claims.stats import number
+from repro.answers.claims.stats import format_number
 from repro.core.wilson import wilson_bound
 
 REPRODUCED, SMALLER, LARGER = "reproduced", "smaller", "larger"
@@ -152,7 +152,7 @@ class AtBaseline:
 
     @property
     def text(self) -> str:
-        return f"{number(self.factor, 2)}{stats.TIMES}"
+        return f"{format_number(self.factor, 2)}{stats.TIMES}"
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class Verdict:
 
 def factor_text(factor: float) -> str:
     """`0.44 of it`, `2.7 times it`"""
-    return f"{number(factor, 2)} {'of' if factor < 1 else 'times'} it"
+    return f"{format_number(factor, 2)} {'of' if factor < 1 else 'times'} it"
 
 
 def verdict_of(sample: Sample, low: float | None, high: float | None, effect: Effect | None = None) -> Verdict:
@@ -226,10 +226,10 @@ def verdict_of(sample: Sample, low: float | None, high: float | None, effect: Ef
     """
     sized = sample.share(in_range(low, high))
     if effect is None:
-        return Verdict(word(sized), sized)
+        return Verdict(share_word(sized), sized)
     direction = sample.share(effect.holds)
     if effect.implies(low, high):
-        return Verdict(word(direction), direction)
+        return Verdict(share_word(direction), direction)
     if direction.few:
         return Verdict(NOT_REPRODUCED, direction, sized)
     if sized.most:
@@ -257,6 +257,6 @@ def question_left(
     return in_range(low, high) if answer in (OPEN, SAME_DIRECTION) else None
 
 
-def word(share: Share) -> str:
+def share_word(share: Share) -> str:
     """The word for a claim that has one share."""
     return REPRODUCED if share.most else NOT_REPRODUCED if share.few else OPEN

@@ -91,7 +91,7 @@ def _finish(grid: Any, figure: Figure) -> None:
     for side, panels, outer in (("x", figure.panel_x, [*grid._bottom_axes]), ("y", figure.panel_y, [*grid._left_axes])):
         for value, text in panels.items():
             for names, axis in grid.axes_dict.items():
-                if looks.called(value) in (names if isinstance(names, tuple) else (names,)) and axis in outer:
+                if looks.display_name(value) in (names if isinstance(names, tuple) else (names,)) and axis in outer:
                     axis.set(**{f"{side}label": text})
     for side in figure.log:
         for axis in grid.axes.flat:

@@ -25,7 +25,7 @@ SIZE = 7  # points
 COLUMNS = (6, 150)  # points right of the axis: the numbers, the verdict
 
 
-def picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims") -> Markdown:
+def forest_picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims") -> Markdown:
     """The picture on a page, as Markdown. rows: as for `draw_forest`; which: the beginning of the caption."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items())
     alt = f"A line for each headline claim with the paper's number and ours: {counts}."
@@ -50,9 +50,9 @@ def draw_forest(rows: pd.DataFrame) -> Any:
     texts = [textwrap.wrap(claim, LETTERS, break_on_hyphens=False) for claim in rows["claim"]]
     ends = [*accumulate((GAP + LINE * max(2, len(text)) for text in texts), initial=0.0)]
     shown = _over_the_papers(rows).assign(place=[(low + high) / 2 for low, high in pairwise(ends)])
-    of = {word: looks.look(word, place) for place, word in enumerate(looks.ordered(rows["verdict"]))}
+    of = {word: looks.look_of(word, place) for place, word in enumerate(looks.palette_order(rows["verdict"]))}
     figure, axis = plt.subplots(figsize=(looks.WIDTH, ends[-1] + 0.9), layout="constrained")
-    colours, grey = {word: look.colour for word, look in of.items()}, looks.look(PAPER).colour
+    colours, grey = {word: look.colour for word, look in of.items()}, looks.look_of(PAPER).colour
     axis.hlines(shown["place"], shown["paper_low"], shown["paper_high"], color=grey, linewidth=6)
     axis.hlines(shown["place"], shown["low"], shown["high"], colors=[*shown["verdict"].map(colours)], linewidth=1.6)
     axis.scatter(shown["none"], shown["place"], marker="|", s=60, color="0.2", linewidth=1)

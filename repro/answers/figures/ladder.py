@@ -25,7 +25,7 @@ def draw_ladder(rows: pd.DataFrame) -> Any:
     from repro.answers.figures.drawing import finish_ratio_axis
 
     shown = rows.assign(place=range(len(rows)), status=rows["status"].replace("", "ours"))
-    colours = {name: looks.look(OURS if name == "ours" else name).colour for name in shown["status"].unique()}
+    colours = {name: looks.look_of(OURS if name == "ours" else name).colour for name in shown["status"].unique()}
     figure, axis = plt.subplots(figsize=(looks.WIDTH, ROW * len(rows) + 1.0), layout="constrained")
     sns.scatterplot(shown, x="end", y="place", hue="status", palette=colours, s=26, linewidth=0, ax=axis)
     axis.set(ylim=(len(rows) - 0.4, -0.6), xlabel="our number over the paper's (dashed: the same)", ylabel="")

@@ -46,31 +46,31 @@ def set_theme() -> None:
 
 
 @cache
-def palette() -> dict[str, Look]:
+def read_palette() -> dict[str, Look]:
     """Name in the results -> look, in the order of legends; read once."""
     sections = user_files.read_entries(PALETTE, "palette")
     return {name: check_fields(Look, entry, name) for section in sections.values() for name, entry in section.items()}
 
 
-def look(value: Any, place: int = 0) -> Look:
+def look_of(value: Any, place: int = 0) -> Look:
     """The look of a value; a value outside the palette gets a spare colour by its place in the figure."""
-    known = palette().get(str(value), Look())
+    known = read_palette().get(str(value), Look())
     return known if known.colour else known.model_copy(update={"colour": SPARE[place % len(SPARE)]})
 
 
-def called(value: Any) -> str:
+def display_name(value: Any) -> str:
     """A value's display name."""
     if isinstance(value, float):
         return f"{value:g}"
-    return palette().get(str(value), Look()).called or str(value)
+    return read_palette().get(str(value), Look()).called or str(value)
 
 
-def ordered(values: Iterable[Any]) -> list[Any]:
+def palette_order(values: Iterable[Any]) -> list[Any]:
     """Each value once: first those of the palette, in its order."""
     import pandas as pd
 
     distinct = list(dict.fromkeys(value for value in values if not pd.isna(value)))
-    places = {name: place for place, name in enumerate(palette())}
+    places = {name: place for place, name in enumerate(read_palette())}
     return sorted(distinct, key=lambda value: places.get(str(value), len(places)))
 
 
@@ -83,7 +83,7 @@ def named_categories(
     """
     import pandas as pd
 
-    distinct = list(order) or ordered(values)
-    names = {value: textwrap.fill(called(value), letters, break_long_words=False) for value in distinct}
-    of = {name: look(value, place) for place, (value, name) in enumerate(names.items())}
+    distinct = list(order) or palette_order(values)
+    names = {value: textwrap.fill(display_name(value), letters, break_long_words=False) for value in distinct}
+    of = {name: look_of(value, place) for place, (value, name) in enumerate(names.items())}
     return values.map(names).astype(pd.CategoricalDtype(list(of), ordered=True)), of

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 
-from repro.answers.claims.stats import number
-from repro.answers.figures.looks import DASHES, SPARE, WIDTH, Look, called
+from repro.answers.claims.stats import format_number
+from repro.answers.figures.looks import DASHES, SPARE, WIDTH, Look, display_name
 
 if TYPE_CHECKING:
     from repro.answers.figures.specification import Figure
@@ -90,7 +90,7 @@ def draw_bar(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend
         if box.get_height() > 0:
             middle = box.get_x() + box.get_width() / 2
             top = max(box.get_height(), ends.get(round(middle, 6), 0))
-            axis.annotate(number(box.get_height(), 2), (middle, top), xytext=(0, 1), **ABOVE)
+            axis.annotate(format_number(box.get_height(), 2), (middle, top), xytext=(0, 1), **ABOVE)
     _wrap_names(axis, rows[figure.x].cat.categories)
 
 
@@ -213,7 +213,7 @@ def draw_gantt(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, lege
     if legend:
         axis.legend()
     axis.set_xlim(0, end)
-    axis.set_yticks(range(len(lines)), map(called, lines))
+    axis.set_yticks(range(len(lines)), map(display_name, lines))
     axis.set_ylim(len(lines) - 0.45, -0.55)
     axis.grid(False, axis="y")
 

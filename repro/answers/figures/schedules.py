@@ -31,7 +31,7 @@ class Box:
     end: float
 
 
-def boxes(trace: Sequence[Mapping[str, Any]]) -> list[Box]:
+def trace_boxes(trace: Sequence[Mapping[str, Any]]) -> list[Box]:
     """All intervals as boxes, sorted by rank, line (main first) and time; the pieces of a pass are one box."""
     merged: list[Box] = []
     for i in sorted(trace, key=lambda i: (i["rank"], i["line"] != MAIN, i["line"], i["start"], i["end"])):
@@ -52,10 +52,10 @@ def _same(last: Box, one: Box) -> bool:
     return alike and (one.start <= last.end + CLOSE or one.minibatch is not None)
 
 
-def passes(run: Found, rank: int | None = None) -> list[Box]:
+def main_passes(run: Found, rank: int | None = None) -> list[Box]:
     """Forward and backward passes on main lines, of one machine or of all; a pass that waited is one box."""
     merged: list[Box] = []
-    for box in boxes(run.training.trace):
+    for box in trace_boxes(run.training.trace):
         if box.line == MAIN and box.name in PASSES and rank in (None, box.rank):
             if merged and _same(merged[-1], box):
                 box = replace(merged.pop(), end=box.end)
@@ -63,14 +63,14 @@ def passes(run: Found, rank: int | None = None) -> list[Box]:
     return merged
 
 
-def ranks(run: Found) -> list[int]:
+def traced_ranks(run: Found) -> list[int]:
     """The machines with recorded passes."""
-    return sorted({box.rank for box in passes(run)})
+    return sorted({box.rank for box in main_passes(run)})
 
 
 def admitted(run: Found, rank: int = 0) -> int | None:
     """Forward passes of a machine before its first backward pass; None without a backward pass."""
-    names = [box.name for box in passes(run, rank)]
+    names = [box.name for box in main_passes(run, rank)]
     return names.index(BACKWARD) if BACKWARD in names else None
 
 
@@ -81,7 +81,7 @@ def interleaved(run: Found, rank: int) -> list[int]:
     """
     started: dict[int, int] = {}
     backwards, between = 0, []
-    for box in passes(run, rank):
+    for box in main_passes(run, rank):
         if box.minibatch is None:
             continue
         if box.name == BACKWARD:
@@ -95,18 +95,18 @@ def interleaved(run: Found, rank: int) -> list[int]:
 
 def updates_before(run: Found, rank: int, minibatch: int) -> int | None:
     """Backward passes of a machine before the forward pass of a minibatch (from 0); None without that pass."""
-    of_rank = passes(run, rank)
+    of_rank = main_passes(run, rank)
     place = next((i for i, b in enumerate(of_rank) if (b.name, b.minibatch) == (FORWARD, minibatch)), None)
     return None if place is None else sum(box.name == BACKWARD for box in of_rank[:place])
 
 
-def steady(run: Found) -> tuple[float, float] | None:
+def steady_state(run: Found) -> tuple[float, float] | None:
     """(start, end) of the steady state: from when every machine has begun a backward pass, while every machine has
     forward passes left. None if that is no time.
     """
     first: dict[int, float] = {}
     last: dict[int, float] = {}
-    for box in passes(run):  # sorted by time, for each machine
+    for box in main_passes(run):  # sorted by time, for each machine
         if box.name == BACKWARD:
             first.setdefault(box.rank, box.start)
         else:
@@ -119,17 +119,17 @@ def steady(run: Found) -> tuple[float, float] | None:
 
 def busy(run: Found) -> float | None:
     """The share of their steady-state time in which the machines compute."""
-    if (window := steady(run)) is None:
+    if (window := steady_state(run)) is None:
         return None
     begin, end = window
-    computing = [box for box in boxes(run.training.trace) if box.line == MAIN and box.name in COMPUTING]
+    computing = [box for box in trace_boxes(run.training.trace) if box.line == MAIN and box.name in COMPUTING]
     spent = sum(max(0.0, min(box.end, end) - max(box.start, begin)) for box in computing)
-    return spent / ((end - begin) * len(ranks(run)))
+    return spent / ((end - begin) * len(traced_ranks(run)))
 
 
 def at_once(run: Found) -> int:
     """The largest number of machines that compute a pass at the same time."""
-    moments = [(box.start + CLOSE, 1) for box in passes(run)] + [(box.end - CLOSE, -1) for box in passes(run)]
+    moments = [(box.start + CLOSE, 1) for box in main_passes(run)] + [(box.end - CLOSE, -1) for box in main_passes(run)]
     now = most = 0
     for _, change in sorted(moments):
         now += change

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from repro.answers.claims.stats import number
-from repro.answers.figures.looks import called
+from repro.answers.claims.stats import format_number
+from repro.answers.figures.looks import display_name
 from repro.answers.tables.columns import Filter, computed, names
 from repro.core import user_files
 from repro.core.errors import InputError, unknown_name
@@ -215,7 +215,9 @@ def cells(table: Table, runs: pd.DataFrame) -> pd.DataFrame:
             ranges = {column: [_range(of, table.digits) for _, of in groups[column]] for column in table.ranges}
             shown = groups.median(numeric_only=True).reset_index()
         shown = shown.reindex(columns=list(table.columns))  # a column without numbers has no median
-    text = shown.map(lambda value: number(value, table.digits) if isinstance(value, int | float) else called(value))
+    text = shown.map(
+        lambda value: format_number(value, table.digits) if isinstance(value, int | float) else display_name(value)
+    )
     for column, of in ranges.items():
         text[column] += of
     return text.rename(columns=table.columns)
@@ -224,4 +226,4 @@ def cells(table: Table, runs: pd.DataFrame) -> pd.DataFrame:
 def _range(values: pd.Series, digits: int) -> str:
     """` (1.0 to 2.0)`; empty if all values are equal."""
     low, high = values.min(), values.max()
-    return f" ({number(low, digits)} to {number(high, digits)})" if low < high else ""
+    return f" ({format_number(low, digits)} to {format_number(high, digits)})" if low < high else ""

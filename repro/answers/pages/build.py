@@ -115,7 +115,7 @@ def is_ours(page: str) -> bool:
     return config_folders.report_folder(page).parent == REPORTS
 
 
-@collecting.rarely()
+@collecting.collect_rarely()
 def page(name: str, results: Path | None, out: Path, pdf: bool = False) -> Built:
     """Build a paper's page, or one across papers, in `out`; any error of somebody else's page is an InputError."""
     files, inputs = Files(name, out, pdf=pdf), built.inputs(name, results)

@@ -28,7 +28,7 @@ def read_claims(paper: str | None = None) -> pd.DataFrame:
     if paper not in (None, *papers):
         raise unknown_name("paper with claims", str(paper), papers)
     chosen = papers if paper is None else [paper]
-    return pd.DataFrame([_row(name, each) for name in chosen for each in published_verdicts.verdicts(name, None)])
+    return pd.DataFrame([_row(name, each) for name in chosen for each in published_verdicts.judge_claims(name, None)])
 
 
 def _row(paper: str, judged: ClaimVerdict) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def _picture(files: Files, rows: pd.DataFrame) -> str:
     """The headlines of all papers."""
     named = rows.assign(claim=rows["paper"] + ". " + rows["claim"]).drop(columns=["paper", "page"])
     named = named.astype(dict.fromkeys(wording.NUMBERS, float))
-    return forest.picture(files, named, "The headline claims of all papers")
+    return forest.forest_picture(files, named, "The headline claims of all papers")
 
 
 def _counts(rows: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ import pandas as pd
 from repro.answers.claims.causes import steps_of_paper
 from repro.answers.claims.claims import File, Finding
 from repro.answers.claims.evaluate import ClaimVerdict
-from repro.answers.claims.stats import number
+from repro.answers.claims.stats import format_number
 from repro.answers.figures import forest, specs
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import cells as tables
@@ -136,7 +136,7 @@ class PaperPage:
     def forest(self) -> Markdown:
         """The picture of all headlines; "" without headlines."""
         rows = wording.headlines(self.by_claim)
-        return forest.picture(self.files, rows) if len(rows) else Markdown("")
+        return forest.forest_picture(self.files, rows) if len(rows) else Markdown("")
 
     @property
     def own(self) -> Markdown:
@@ -147,8 +147,8 @@ class PaperPage:
             {
                 "run": f"{experiment}, {variant}",
                 "kind": f"{marked_kind(kind, of['cpu_taken_share'].max())}, {scale}",
-                "ms a step": number(1000 * of["step_s"].median()),
-                "score": number(of["final"].median()),
+                "ms a step": format_number(1000 * of["step_s"].median()),
+                "score": format_number(of["final"].median()),
                 "runs": str(len(of)),
             }
             for (experiment, variant, kind, scale), of in self._own.groupby(by, sort=False, dropna=False)
@@ -239,7 +239,9 @@ class PaperPage:
 
     @property
     def quoted(self) -> Markdown:
-        rows = [[Markdown(row[name]) for name in paper_numbers.COLUMNS] for row in paper_numbers.table(self.paper)]
+        rows = [
+            [Markdown(row[name]) for name in paper_numbers.COLUMNS] for row in paper_numbers.read_numbers(self.paper)
+        ]
         return self.files.text_table(tables.frame_of_cells(rows, [*paper_numbers.COLUMNS]), "reference")
 
     @property

@@ -24,7 +24,7 @@ class Quoted:
         """The columns place, row, variant, quantity, value, unit, source, as text."""
         import pandas as pd
 
-        return pd.DataFrame(paper_numbers.table(self.paper), columns=[*paper_numbers.COLUMNS])
+        return pd.DataFrame(paper_numbers.read_numbers(self.paper), columns=[*paper_numbers.COLUMNS])
 
     def maybe(self, *place: str) -> str | None:
         """A value as printed, by place, row, variant and quantity; None if there is none."""

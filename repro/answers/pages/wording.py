@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from repro.answers.claims.claims import File, Paper, Reason
 from repro.answers.claims.decides import NONE
 from repro.answers.claims.evaluate import ClaimVerdict
-from repro.answers.claims.stats import DASH, TIMES, number
+from repro.answers.claims.stats import DASH, TIMES, format_number
 from repro.answers.claims.verdict import (
     GIVEN,
     LARGER,
@@ -60,7 +60,7 @@ def value(paper: Paper, of: float, about: str = "time", digits: int = 3) -> str:
     """A number in the unit of the paper's; shares with four decimals."""
     if about == "accuracy" and paper.unit != "x" and abs(of) <= 1:
         return f"{of:.4f}"
-    return number(100 * of if paper.unit == "%" else of, digits)
+    return format_number(100 * of if paper.unit == "%" else of, digits)
 
 
 def cell(one: ClaimVerdict) -> str:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import TypeAdapter
 
-from repro.answers.claims.evidence import validation
+from repro.answers.claims.evidence import validation_steps
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class Placed:
 def ratio_error() -> float:
     """The 95th percentile of the error of a ratio of two simulated steps, in the validation."""
     runs: dict[tuple[str, float], list[float]] = {}
-    for step in validation(None):
+    for step in validation_steps(None):
         runs.setdefault((step["run"], step["bytes"]), []).append(step["observed_s"] / step["simulated_s"])
     errors = [max(a / b, b / a) - 1 for own in runs.values() for a, b in combinations(own, 2)]
     return float(np.quantile(errors, 0.95)) if errors else 0.0

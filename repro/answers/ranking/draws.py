@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from repro.answers.claims import residuals
-from repro.answers.claims.evidence import validation
+from repro.answers.claims.evidence import validation_steps
 from repro.answers.claims.residuals import Residuals
 from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.experiment import inputs
@@ -43,4 +43,4 @@ def drawn_settings(setting: Setting, known: Collection[str]) -> Iterator[Setting
 
 def simulation_errors(strategies: Collection[str], nbytes: float) -> Residuals | None:
     """The errors of simulated times of these strategies."""
-    return residuals.residuals_for(validation(None), strategies, nbytes)
+    return residuals.residuals_for(validation_steps(None), strategies, nbytes)

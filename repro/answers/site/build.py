@@ -63,7 +63,7 @@ def import_modules() -> None:
         import_module(name)
 
 
-@collecting.rarely()
+@collecting.collect_rarely()
 def build_html_site(pages: Path, checkout: Path = PROJECT) -> Site:
     """Build the site of the Markdown pages in `pages` and of the checkout's documentation in `pages`/site.
 

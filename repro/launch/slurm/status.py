@@ -149,7 +149,7 @@ def run_status(
 def progress_of(folder: Path, run: dict[str, Any]) -> dict[str, Any]:
     """The progress of a run, from its event log and record."""
     events = read_events(folder / "events.jsonl")
-    record = store.usable(folder)
+    record = store.usable_record(folder)
     starts = [event for event in events if event["event"] == "run_start"]
     evaluations = [event for event in events if event["event"] == "evaluation"]
     last = events[-1] if events else {"event": None}

@@ -6,7 +6,7 @@ import math
 from itertools import product
 from pathlib import Path
 
-from repro.answers.claims.evaluate import judge
+from repro.answers.claims.evaluate import judge_claim
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
 from tests.reports.data.planned import NOWHERE, planned, shown
 from tests.support.records import record_of, write_summary
@@ -160,7 +160,7 @@ def evaluator(of_kinds, results=NOWHERE):
 
 def verdict(runs, name, kind="measured"):
     """The verdict on a claim; runs: a ClaimEvaluator."""
-    return judge(claim(name), kind, runs.evidence(claim(name), kind), runs.file.effect(claim(name)))
+    return judge_claim(claim(name), kind, runs.evidence(claim(name), kind), runs.file.effect(claim(name)))
 
 
 # --- the other experiments of the page

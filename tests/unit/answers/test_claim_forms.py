@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repro.answers.claims import claims
-from repro.answers.claims.evaluate import judge
+from repro.answers.claims.evaluate import judge_claim
 from repro.answers.claims.stats import TIMES
 from repro.answers.pages import wording
 from repro.core.errors import InputError
@@ -39,7 +39,7 @@ def read(tmp_path, text):
     path = tmp_path / "pipedream" / "claims.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(HEAD + text)
-    return claims.read(path)
+    return claims.read_claims(path)
 
 
 def test_all_forms_write_out_the_same_claim(tmp_path):
@@ -153,9 +153,9 @@ def test_what_is_no_form(tmp_path, text, says):
 def test_what_a_verdict_takes_stands_behind_the_reason(tmp_path):
     without = CLAIM.partition("  value:")[0]
     file = read(tmp_path, f"claims:{without}  not_here: no ImageNet\n  takes: 220 GPU-hours\n")
-    none = [judge(file.claims[0], kind, None, None) for kind in ("measured", "simulated")]
+    none = [judge_claim(file.claims[0], kind, None, None) for kind in ("measured", "simulated")]
     assert wording.reason(none, file).startswith("no ImageNet") and wording.reason(none, file).endswith(
         "takes 220 GPU-hours"
     )
     file = read(tmp_path, f"claims:{CLAIM}  takes: 220 GPU-hours\n")
-    assert "220 GPU-hours" in wording.reason([judge(file.claims[0], "simulated", None, None)], file)
+    assert "220 GPU-hours" in wording.reason([judge_claim(file.claims[0], "simulated", None, None)], file)

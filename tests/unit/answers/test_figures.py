@@ -115,9 +115,9 @@ def test_a_figure_that_does_not_fit_its_rows(tmp_path):
 def test_one_value_looks_the_same_in_every_figure(tmp_path):
     for kinds in (["simulated", "emulated"], ["simulated"]):
         made = drawn(figure(tmp_path, kind="scatter", x="seed", where={"kind": kinds}))
-        assert looks.look("simulated").colour in [line.get_color() for line in made.axes[0].lines]
-    assert looks.ordered(["simulated", "a user's own", "paper"]) == ["paper", "simulated", "a user's own"]
-    assert looks.look("a user's own", 0).colour != looks.look("another", 1).colour
+        assert looks.look_of("simulated").colour in [line.get_color() for line in made.axes[0].lines]
+    assert looks.palette_order(["simulated", "a user's own", "paper"]) == ["paper", "simulated", "a user's own"]
+    assert looks.look_of("a user's own", 0).colour != looks.look_of("another", 1).colour
 
 
 def test_dots_of_one_name_are_apart_and_have_their_intervals(tmp_path):

@@ -7,20 +7,20 @@ import math
 import numpy as np
 import pytest
 
-from repro.answers.claims.paired import LOSS, NO_LOSS, OPEN, compare
+from repro.answers.claims.paired import LOSS, NO_LOSS, OPEN, compare_pairs
 
 SAMPLES = [np.random.default_rng(seed).normal(0, 0.001, 5).tolist() for seed in range(8)]
 
 
 @pytest.mark.parametrize("gains", SAMPLES)
 def test_properties_of_the_interval_and_the_answer(gains):
-    found, swapped = compare(gains, 0.001), compare([-gain for gain in gains], 0.001)
+    found, swapped = compare_pairs(gains, 0.001), compare_pairs([-gain for gain in gains], 0.001)
     assert (swapped.mean, swapped.low, swapped.high) == pytest.approx((-found.mean, -found.high, -found.low))
     for times in (2, 4):  # more seeds of the same spread narrow it
-        more = compare(gains * times, 0.001)
+        more = compare_pairs(gains * times, 0.001)
         assert more.mean == pytest.approx(found.mean) and found.low < more.low < more.high < found.high
         found = more
-    answers = [compare(gains, margin).answer for margin in np.linspace(0, 0.005, 50)]
+    answers = [compare_pairs(gains, margin).answer for margin in np.linspace(0, 0.005, 50)]
     first = answers.index(NO_LOSS)  # a wider margin never turns no loss into another answer
     assert set(answers[first:]) == {NO_LOSS} and NO_LOSS not in answers[:first]
 
@@ -42,10 +42,10 @@ def test_properties_of_the_interval_and_the_answer(gains):
     ],
 )
 def test_answers(gains, margin, answer):
-    found = compare(gains, margin)
+    found = compare_pairs(gains, margin)
     assert found.answer == answer and found.pairs == len(gains)
 
 
 def test_known_interval():
-    found = compare([1.0, 2.0, 3.0, 4.0, 5.0], 0.5)  # t(0.95, 4) = 2.1318, standard error 0.70711
+    found = compare_pairs([1.0, 2.0, 3.0, 4.0, 5.0], 0.5)  # t(0.95, 4) = 2.1318, standard error 0.70711
     assert (found.mean, found.low, found.high) == pytest.approx((3.0, 1.4926, 4.5074), abs=1e-4)

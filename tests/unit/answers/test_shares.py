@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from repro.answers.claims import decides, drawn, residuals
-from repro.answers.claims.residuals import Residual, Twins, scaled
+from repro.answers.claims.residuals import Residual, Twins, scale_times
 from repro.answers.claims.stats import TIMES
 from repro.answers.claims.verdict import (
     CONSISTENT,
@@ -199,14 +199,14 @@ def test_twins_are_of_the_same_experiment_and_what_it_trains():
     simulated = Runs({0: run(1.0, pieces=4), 1: run(5.0, workers=4, pieces=4)}, pd.DataFrame())
     older = run(1.4)  # of before that option, at whose default it counts
     emulated = Runs({0: run(1.2, pieces=4), 1: older, 2: run(9.0, pieces=8)}, pd.DataFrame())
-    found = residuals.twins([(emulated, simulated), (emulated, simulated), (None, simulated)])
+    found = residuals.twins_of_pairs([(emulated, simulated), (emulated, simulated), (None, simulated)])
     assert found == {"a vgg": Twins(40.0, [Residual("wfbp", pytest.approx(1.3), {"pieces": 4}, 8)])}
 
 
 def test_an_error_makes_times_longer_rates_smaller_and_nothing_else():
     result = {"step": {"mean_s": 2.0}, "phases": {"wait": 1.0}, "iterations": 5, "rows": [{"iterations_per_s": 4.0}],
               "counters": {"late": 3.0}, "final": {"top1": 0.5, "train_s": 10.0}}  # fmt: skip
-    assert scaled(result, 2.0) == {"step": {"mean_s": 4.0}, "phases": {"wait": 2.0}, "iterations": 5,
+    assert scale_times(result, 2.0) == {"step": {"mean_s": 4.0}, "phases": {"wait": 2.0}, "iterations": 5,
                                    "rows": [{"iterations_per_s": 2.0}], "counters": {"late": 3.0},
                                    "final": {"top1": 0.5, "train_s": 20.0}}  # fmt: skip
 

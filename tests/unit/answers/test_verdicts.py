@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from repro.answers.claims import claims, evaluate
-from repro.answers.claims.evaluate import Evidence, Outcome, judge
+from repro.answers.claims.evaluate import Evidence, Outcome, judge_claim
 from repro.answers.claims.stats import TIMES
 from repro.answers.claims.value import Value
 from repro.answers.claims.verdict import (
@@ -43,7 +43,7 @@ FILE = {"fixed": date(2026, 11, 20), "margins": {"fixed": date(2026, 11, 23)}}
 def read(tmp_path, *entries, **more):
     path = tmp_path / "claims.yaml"
     path.write_text(yaml.safe_dump(FILE | {"claims": list(entries)} | more))
-    return claims.read(path)
+    return claims.read_claims(path)
 
 
 def value_of(**changes):
@@ -52,7 +52,7 @@ def value_of(**changes):
 
 def verdict(tmp_path, claim, evidence, kind="simulated"):
     file = read(tmp_path, claim)
-    return judge(file.claims[0], kind, evidence, file.effect(file.claims[0]))
+    return judge_claim(file.claims[0], kind, evidence, file.effect(file.claims[0]))
 
 
 def of(*values, **more):
@@ -218,7 +218,7 @@ def test_files_that_are_none(tmp_path):
         read(tmp_path, CLAIM, CLAIM)
     (tmp_path / "claims.yaml").write_text("{")
     with pytest.raises(InputError, match="not a readable claims file"):
-        claims.read(tmp_path / "claims.yaml")
+        claims.read_claims(tmp_path / "claims.yaml")
 
 
 @pytest.mark.parametrize(

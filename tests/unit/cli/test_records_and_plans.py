@@ -246,7 +246,7 @@ def test_verify_finds_an_altered_table_and_another_verdict(places, capsys):
     put(places, "a-1")
     put(places, "b-1", "Pipe-SGD")
     assert output_of(capsys, "publish", "pipesgd")[0] == 0
-    path = published_verdicts.write("pipesgd")
+    path = published_verdicts.write_verdicts("pipesgd")
     status, out, _ = output_of(capsys, "verify")
     verdicts = json.loads(path.read_text())
     assert status == 0
@@ -276,7 +276,7 @@ def test_verify_tells_of_a_publish_that_was_cut_off_and_completes_it(places, cap
         patch.setattr(reference, "settle", lambda folder: None)
         assert output_of(capsys, "publish", "pipesgd")[0] == 0
     assert [run.run for run in reference.read("pipesgd")] == ["a-1"]
-    published_verdicts.write("pipesgd")
+    published_verdicts.write_verdicts("pipesgd")
     status, _, err = output_of(capsys, "verify")
     assert status == 1 and "a publish of pipesgd was interrupted" in err
     assert output_of(capsys, "verify", "--write")[0] == 0

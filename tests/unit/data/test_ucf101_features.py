@@ -169,6 +169,6 @@ def test_a_wrong_folder_and_a_data_set_without_videos(tmp_path):
 
 def test_no_claim_judges_generated_features():
     """Claims about accuracy are not tested with a stand-in, so claims that read these scores must be of that kind."""
-    file = claims.read(PROJECT / "reports/eagersgd/claims.yaml")
+    file = claims.read_claims(PROJECT / "reports/eagersgd/claims.yaml")
     of_scores = [claim for claim in file.claims if "fig13" in claim.experiment and "final" in str(claim.value)]
     assert of_scores and {claim.about for claim in of_scores} == {"accuracy"}

@@ -268,6 +268,6 @@ def test_a_sweep_that_was_altered_is_refused_with_its_line(tmp_path):
 def test_sweeps_of_two_networks_in_one_experiment_are_two():
     runs = [expand_runs(f"ibatch/fig5-{network}", ["method=single"], "full")[0] for network in ("vgg19", "vgg19-22k")]
     made = [SimpleNamespace(identity=run.config.identity, provenance={}) for run in runs]
-    assert sweep.together(made[:1], made[1:]) == made
+    assert sweep.newest_sweeps(made[:1], made[1:]) == made
     again = SimpleNamespace(**vars(made[0]), again=True)
-    assert sweep.together(made, [again]) == [made[1], again]
+    assert sweep.newest_sweeps(made, [again]) == [made[1], again]

@@ -60,7 +60,7 @@ def test_the_committed_entries_have_runs_and_decide_claims_that_there_are():
         if "/" in experiment:
             assert expand_runs(experiment, ["device=cpu", *overrides], scale, lacking=[]), entry.name
         for paper, claim in (name.split("/") for name in entry.decides):
-            assert claim in {each.id for each in claims.read(REPORTS / paper / "claims.yaml").claims}, entry.name
+            assert claim in {each.id for each in claims.read_claims(REPORTS / paper / "claims.yaml").claims}, entry.name
 
 
 def test_an_entry_is_ended_in_time_and_packed_on_the_way(monkeypatch):

@@ -80,7 +80,7 @@ def test_a_run_that_was_cut_off_goes_on_elsewhere(places, monkeypatch, capsys):
     assert made == [(0, "c0ffee"), (kept_run.iteration, "decade")] and "attempts" not in whole.provenance
     assert "continues an unfinished run" in (notes := capsys.readouterr().err) and "have changed since" in notes
     assert main(["publish", "pipesgd"]) == 0
-    assert not kept.files() and [run.key for run in reference.read("pipesgd")] == [again.key]
+    assert not kept.kept_files() and [run.key for run in reference.read("pipesgd")] == [again.key]
 
 
 def test_it_is_shown_as_unfinished_and_is_no_result(places, monkeypatch, capsys):
@@ -190,7 +190,7 @@ def test_a_planted_checkpoint_is_not_executed(places, members, capsys):
     folder, own = members
     planted = places / "planted.pt"
     torch.save({"ranks": [{"part": Planted(places / "executed")}] * 3}, planted)
-    (path,) = kept.files()
+    (path,) = kept.kept_files()
     packed_again(path, own | {f"{folder}/{archive.CHECKPOINT}": planted.read_bytes()})
     assert run().wall["resumes"] == 1  # from the beginning
     assert not (places / "executed").exists()
@@ -201,7 +201,7 @@ def test_a_checkpoint_that_does_not_fit_the_code_is_one_line_and_stays(places, m
     folder, own = members
     other = places / "other.pt"
     torch.save({"ranks": [{"part": {"layer": torch.ones(3)}, "strategy": {}}] * 3}, other)
-    (path,) = kept.files()
+    (path,) = kept.kept_files()
     packed_again(path, own | {f"{folder}/{archive.CHECKPOINT}": other.read_bytes()})
     with pytest.raises(InputError, match=r"does not fit this code .* --force"):
         run()
@@ -209,7 +209,7 @@ def test_a_checkpoint_that_does_not_fit_the_code_is_one_line_and_stays(places, m
 
 
 def test_kept_runs_have_a_limit_and_the_one_that_is_further_stays(places, members, monkeypatch, capsys):
-    (path,) = kept.files()
+    (path,) = kept.kept_files()
     before = path.read_bytes()
     assert main(["publish", "pipesgd", "--from", str(places / "mine.zip")]) == 0  # once more
     assert path.read_bytes() == before
@@ -217,7 +217,7 @@ def test_kept_runs_have_a_limit_and_the_one_that_is_further_stays(places, member
     monkeypatch.setattr(kept, "MOST_TOTAL", 1000)
     capsys.readouterr()
     assert main(["publish", "pipesgd", "--from", str(places / "mine.zip")]) == 2
-    assert "of 0: finish and publish" in capsys.readouterr().err and not kept.files()
+    assert "of 0: finish and publish" in capsys.readouterr().err and not kept.kept_files()
 
 
 def test_a_large_checkpoint_has_an_archive_of_its_own_and_a_larger_one_none(places, monkeypatch, capsys):

@@ -211,7 +211,7 @@ def test_a_file_that_is_no_archive_is_refused_and_nothing_published(places, caps
 
 @pytest.mark.parametrize(("module", "name", "most", "words"), [
     (archive, "MOST_BYTES", 1000, "member0 is larger than 1000 bytes"),
-    (archive, "MOST_TOTAL", 25_000, "25,000"), (user_files, "LARGEST", 100, "100"),
+    (archive, "MOST_TOTAL", 25_000, "25,000"), (user_files, "LARGEST_FILE", 100, "100"),
 ])  # fmt: skip
 def test_an_archive_takes_limited_memory(tmp_path, monkeypatch, module, name, most, words):
     path = zipped(tmp_path / "much.zip", {f"member{number}": b"0" * 10_000 for number in range(9)})

@@ -12,12 +12,6 @@ from repro.core.not_none import not_none
 from repro.records.kinds import EMULATED, SIMULATED
 from repro.records.record import Found
 
-# entries of a testbed
-NOT_COMPARED = (
-    *("name", "kind", "launcher", "network", "slow_down", "shrink", "send_buffer", "sources"),
-    *("fair", "share_spread"),  # of the simulation alone
-)
-
 
 def pairs(runs: Sequence[Found]) -> pd.DataFrame:
     """A row for each pair of an emulated and a simulated run with the same variant and constants: median steps in ms.
@@ -88,4 +82,4 @@ def _beside(run: Found) -> tuple:
 
 def _constants(run: Found) -> str:
     """The constants that an emulated run shares with its simulation."""
-    return repr(sorted((k, repr(v)) for k, v in run.identity.testbed.parameters.items() if k not in NOT_COMPARED))
+    return repr(sorted((name, repr(value)) for name, value in run.identity.testbed.shared_constants.items()))

@@ -20,6 +20,8 @@ from repro.records.units import METADATA, check_units
 Values = dict[str, Any]  # path -> value: a number, a text, true, false, or a list
 DESCRIPTION = "testbed.network"  # text for display
 OF_SIMULATION = ("testbed.fair", "testbed.share_spread")  # unused by emulated testbeds, which inherit them
+# entries of an emulated testbed alone, and those that say which it is
+OF_EMULATION = ("slow_down", "shrink", "send_buffer", "name", "kind", "launcher", "network", "sources")
 OF_PAPERS = ("paper/", "emulated/")  # testbeds
 ASSUMED = ("inputs", "bounds")  # entries of a testbed with the uncertainty of its parameters
 NO_PARAMETERS = (*ASSUMED, "claims")  # entries of a testbed
@@ -61,6 +63,12 @@ class RecordedTestbed(NamedPart):
         """What a modelled testbed has, without the uncertainty of it; {} of a measured one."""
         entries = {} if self.kind == kinds.MEASURED else self.model_dump(exclude_unset=True)
         return {name: value for name, value in entries.items() if name not in NO_PARAMETERS}
+
+    @property
+    def shared_constants(self) -> dict[str, Any]:
+        """The parameters that an emulated run shares with its simulation."""
+        own = {path.removeprefix("testbed.") for path in OF_SIMULATION} | {*OF_EMULATION}
+        return {name: value for name, value in self.parameters.items() if name not in own}
 
     @property
     def assumed(self) -> bool:

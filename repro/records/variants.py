@@ -24,9 +24,8 @@ from repro.records.neutral import completed, is_neutral
 if TYPE_CHECKING:
     import pandas as pd
 
-    from repro.records.record import Found, HasRecord, Record
 
-Run = TypeVar("Run", bound="HasRecord | Record")
+Run = TypeVar("Run", bound="Finished")
 
 
 class HasIdentity(Protocol):
@@ -34,6 +33,29 @@ class HasIdentity(Protocol):
 
     @property
     def identity(self) -> Identity: ...
+
+
+class Finished(HasIdentity, Protocol):
+    """A record, or what holds one (`repro.records.record`, which imports this module)."""
+
+    @property
+    def provenance(self) -> dict[str, Any]: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+class HasResult(Finished, Protocol):
+    """A run that `repro.records.catalogue` found."""
+
+    @property
+    def record(self) -> Any: ...
+
+    @property
+    def dataset(self) -> Any: ...
+
+    @property
+    def parameters(self) -> int | None: ...
 
 
 REFERENCE, WORKSPACE, KEPT = "reference", "workspace", "kept"  # origins of runs
@@ -89,7 +111,7 @@ def changed(original: Values, run: Values, overridden: Sequence[str]) -> list[st
     return [*dict.fromkeys([*(path for path in differing([original, run]) if path in run), *set_anew])]
 
 
-def comparable(runs: Sequence[Found], varies: Sequence[str] = ()) -> list[tuple[Hashable, ...]]:
+def comparable(runs: Sequence[HasResult], varies: Sequence[str] = ()) -> list[tuple[Hashable, ...]]:
     """For each training run its conditions: a figure shows only runs in which they are equal.
 
     They are what was configured, but for strategy, imbalance and minor entries, the data that were read and the size of
@@ -101,13 +123,15 @@ def comparable(runs: Sequence[Found], varies: Sequence[str] = ()) -> list[tuple[
     return [(digest, *_read(run, varies)) for digest, run in zip(digests, runs, strict=True)]
 
 
-def same_work(runs: Sequence[Found]) -> list[tuple[Hashable, ...]]:
+def same_work(runs: Sequence[HasResult]) -> list[tuple[Hashable, ...]]:
     """For each run its work, which an emulated run shares with its simulation on other testbeds."""
     digests = configurations(runs, only=(*COMPARED, "model.name", "workers"))
     return [(run.identity.experiment, digest) for run, digest in zip(runs, digests, strict=True)]
 
 
-def configurations(runs: Sequence[Found], without: tuple[str, ...] = (), only: tuple[str, ...] = ("",)) -> list[str]:
+def configurations(
+    runs: Sequence[HasResult], without: tuple[str, ...] = (), only: tuple[str, ...] = ("",)
+) -> list[str]:
     """For each run a digest, equal for runs that are `alike` but for minor entries. without, only: prefixes
     of paths."""
     values = completed([run.identity.values for run in runs])
@@ -116,7 +140,7 @@ def configurations(runs: Sequence[Found], without: tuple[str, ...] = (), only: t
     return [digest(each, without) for each in counted]
 
 
-def _read(run: Found, varies: Sequence[str]) -> Iterator[Hashable]:
+def _read(run: HasResult, varies: Sequence[str]) -> Iterator[Hashable]:
     """What the run's data and model were, whatever they are called; none of a part that varies."""
     if "dataset" not in varies:
         entries = run.dataset.model_dump() if run.dataset else {}
@@ -141,7 +165,7 @@ def place_and_seed(run: HasIdentity) -> tuple[Hashable, ...]:
     return (*place(run), run.identity.seed)
 
 
-def of_one_machine(run: Found) -> tuple[Hashable, ...]:
+def of_one_machine(run: HasResult) -> tuple[Hashable, ...]:
     """`place_and_seed`, and the class of the hardware, which does not count for simulated runs."""
     return (*place_and_seed(run), run.kind != SIMULATED and run.record.hardware.class_)
 
@@ -159,12 +183,12 @@ def newest_rows(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     return table[table.index.isin(ordered.drop_duplicates([*columns], keep="last").index)]
 
 
-def recency(run: HasRecord | Record) -> tuple[bool, str]:
+def recency(run: Finished) -> tuple[bool, str]:
     """The order of `newest`."""
     return getattr(run, "origin", None) == WORKSPACE, finished_at(run)
 
 
-def finished_at(run: HasRecord | Record) -> str:
+def finished_at(run: Finished) -> str:
     """When a run finished, in ISO format; "" if unknown."""
     return str(run.provenance.get("finished_at") or "")
 
@@ -186,7 +210,7 @@ def label(run: Identity) -> str:
     return _label(run, run.values, _changes(run))
 
 
-def labels(records: Sequence[Record]) -> list[Labelled]:
+def labels(records: Sequence[Finished]) -> list[Labelled]:
     """The label of each run, with what it takes to tell it from the others that look alike in a table."""
     values = _comparable(records)
     identities, groups = [record.identity for record in records], [_looks(record) for record in records]
@@ -241,7 +265,7 @@ def _text(value: Any) -> str:
     return text if len(text) <= LONGEST else f"#{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
-def _comparable(records: Sequence[Record]) -> list[Values]:
+def _comparable(records: Sequence[Finished]) -> list[Values]:
     """The values of each run's identity, completed to be comparable within its experiment."""
     values = [record.identity.values for record in records]
     for experiment in _grouped((record.identity.paper, record.identity.experiment) for record in records):
@@ -263,7 +287,7 @@ def _grouped(keys: Iterable[Hashable]) -> Iterable[list[int]]:
     return groups.values()
 
 
-def _looks(record: Record) -> tuple[Any, ...]:
+def _looks(record: Finished) -> tuple[Any, ...]:
     """Runs with equal values here look alike in a table, except for their labels."""
     run = record.identity
     return run.paper, run.experiment, run.variant, run.testbed.name, record.kind, run.scale, run.breakdown

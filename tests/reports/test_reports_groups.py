@@ -57,7 +57,7 @@ def test_a_run_that_is_not_as_its_experiment_has_it_is_a_variant_of_its_own(tmp_
     for name, run, more in (("own", make("Pipe-SGD", options={"K": 3}), config), ("planned", make("Pipe-SGD"), None)):
         folder = tmp_path / "pipesgd" / FIG4.name / name
         folder.mkdir(parents=True)
-        write_summary(folder, run, more)
+        write_summary(folder, run | {"run": name}, more)
     found = arrange("pipesgd", catalogue.runs("pipesgd", tmp_path), NOWHERE).of(FIG4.name)["measured"]
     assert list(found.frame["variant"]) == ["Pipe-SGD", "Pipe-SGD, K=3"]
 

@@ -44,7 +44,7 @@ def test_two_images_of_a_thousand_decide_nothing():
 
 def test_only_shares_of_a_known_test_set_have_such_an_error():
     def ends(found):
-        row = run_row(found.record)
+        row = run_row(found)
         return row["final_low"], row["final_high"]
 
     assert ends(run("A", 120.0, 500, "perplexity")) == (None, None) == ends(run("A", 0.5, None))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from repro.answers.claims.stats import DASH, TIMES
-from repro.answers.tables.selection import optimizer
+from repro.answers.tables.selection import effective_optimizer
 from repro.records.kinds import SIMULATED
 from repro.records.record import TrainResult
 from repro.records.variants import finished_at
@@ -110,6 +110,11 @@ def _shape(value: Any) -> Any:
     return TIMES.join(map(str, value)) if isinstance(value, list) else value
 
 
+def _optimizer(run: Found) -> str:
+    """`lr 0.1, momentum 0`, and the schedule of the learning rate if it is not constant."""
+    return _joined(effective_optimizer(run.identity.optimizer), " ", ", ") if run.identity.trains else ""
+
+
 def _joined(entries: Mapping[str, Any], between: str, after: str) -> str:
     return after.join(f"{name}{between}{value:g}" if isinstance(value, float) else f"{name}{between}{value}"
                       for name, value in entries.items())  # fmt: skip
@@ -140,8 +145,7 @@ PROPERTIES: Mapping[str, Callable[[Found], Any]] = {
     "network": _network,
     "model": _model,
     "data set": _data,
-    # with the schedule of the learning rate if it is not constant: `lr 0.1, momentum 0`
-    "optimizer": lambda run: _joined(optimizer(run), " ", ", ") if run.identity.trains else "",
+    "optimizer": _optimizer,
     "commit": _commit,
     "results": lambda run: run.origin,
     "finished": lambda run: finished_at(run)[:10],

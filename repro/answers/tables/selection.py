@@ -20,9 +20,9 @@ ALL = "all"  # an experiment's runs may differ in any condition
 Key = tuple[Any, ...]
 
 
-def optimizer(run: Found) -> dict[str, Any]:
-    """A run's optimizer without options that have no effect, the name of plain SGD and a constant schedule."""
-    options = {name: value for name, value in run.identity.optimizer.items() if value is not None and value != []}
+def effective_optimizer(optimizer: Mapping[str, Any]) -> dict[str, Any]:
+    """A configured optimizer without options that have no effect, the name of plain SGD and a constant schedule."""
+    options = {name: value for name, value in optimizer.items() if value is not None and value != []}
     schedule = options.get("schedule", "constant")
     used_by = {"milestones": ("step",), "every": ("exponential",), "decay": ("step", "exponential"),
                "over": ("cosine", "polynomial"), "power": ("polynomial",)}  # fmt: skip

@@ -48,11 +48,11 @@ def implied(results: Results) -> pd.DataFrame:
     paper, rows = quoted(PAPER), []
     for line in _speedups_over_deep500():
         place, ms, s = line["place"], line["row"], float(line["value"])
-        one = paper.maybe(place, "one node", "single GPU node", "throughput") if place == "Figure 11" else None
+        single = paper.maybe(place, "one node", "single GPU node", "throughput") if place == "Figure 11" else None
         steps = paper.maybe(place, ms, SOLO, "throughput")
         row = {"kind": "paper", "figure": place, "injected": ms, "speedup": s}
         row |= {"implied": float(ms.split()[0]) / 1e3 / (s - 1)}
-        rows.append(row | {"alone": _inverse(one), "step": _inverse(steps)})
+        rows.append(row | {"alone": _inverse(single), "step": _inverse(steps)})
     return pd.DataFrame(rows)
 
 
@@ -74,12 +74,12 @@ def checks(results: Results) -> pd.DataFrame:
 def _hyperplane() -> list[Check]:
     paper, place = quoted(PAPER), "Figure 10"
     solo = paper.value(place, "200 ms", SOLO, "throughput")
-    one = paper.value(place, "one node", "single GPU node", "throughput")
+    single = paper.value(place, "one node", "single GPU node", "throughput")
     scaling = paper.value(place, "400 ms", SOLO, "strong scaling on 8 nodes")
     speedup = paper.value(place, "200 ms", SOLO, f"{SPEEDUP}Deep500")
     return [
-        _check("Hyperplane: strong scaling with 400 ms", scaling, solo / one, TIMES,
-               f"{solo:g} steps/s (solo, 200 ms; \"stable\") over {one:g} steps/s on one node"),
+        _check("Hyperplane: strong scaling with 400 ms", scaling, solo / single, TIMES,
+               f"{solo:g} steps/s (solo, 200 ms; \"stable\") over {single:g} steps/s on one node"),
         _check("Hyperplane: seconds a step that 200 ms can cost Synch-SGD", 0.2, speedup / solo - 1 / solo, " s",
                f"1 / ({solo:g} / {speedup:g}) - 1 / {solo:g}: more than was injected"),
     ]  # fmt: skip
@@ -87,17 +87,17 @@ def _hyperplane() -> list[Check]:
 
 def _resnet50() -> list[Check]:
     paper, place = quoted(PAPER), "Figure 11"
-    one = paper.value(place, "one node", "single GPU node", "throughput")
+    single = paper.value(place, "one node", "single GPU node", "throughput")
     solo, P = paper.value(place, "460 ms", SOLO, "throughput"), of_table1("ImageNet", "processes")
     step = paper.value(place, "460 ms", SOLO, f"{SPEEDUP}Deep500") / solo
     late = 1 - (1 - 1 / P) ** (2 * P)  # of the steps (github.com/Shigangli/eager-SGD, `random_draws`)
     return [
         _check("ResNet-50: weak scaling with 460 ms", paper.value(place, "460 ms", SOLO, "weak scaling on 64 nodes"),
-               P * solo / one, TIMES, f"{P} times {solo:g} over {one:g} steps/s"),
-        _check("ResNet-50: seconds a step of Synch-SGD (Deep500) with 460 ms", step, 1 / one + 0.46 * late, " s",
-               f"one node's computation 1 / {one:g} and the delay in {late:.0%} of the steps: as released each rank "
+               P * solo / single, TIMES, f"{P} times {solo:g} over {single:g} steps/s"),
+        _check("ResNet-50: seconds a step of Synch-SGD (Deep500) with 460 ms", step, 1 / single + 0.46 * late, " s",
+               f"one node's computation 1 / {single:g} and the delay in {late:.0%} of the steps: as released each rank "
                f"draws by itself, up to twice a step; with a late rank in every step "
-               f"{format_number(1 / one + 0.46)} s"),
+               f"{format_number(1 / single + 0.46)} s"),
     ]  # fmt: skip
 
 

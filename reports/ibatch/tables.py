@@ -64,7 +64,7 @@ def speedups(results: Results) -> pd.DataFrame:
 
     It is a ratio of samples a second to a single node's: every node computes its own minibatch in an iteration.
     """
-    every = (one for figure in ("fig5", "fig6") for one in _runs(results, figure))
+    every = (each for figure in ("fig5", "fig6") for each in _runs(results, figure))
     runs = pd.DataFrame([about | {"step_s": run.training.step.mean_s} for about, run in every])
     if runs.empty:
         return runs

@@ -70,13 +70,13 @@ def networks(paper: Quoted) -> list[Check]:
     ]  # fmt: skip
 
 
-def _scaled(paper: Quoted, one: tuple[str, int], other: tuple[str, int], factor: float, how: str) -> Check:
+def _scaled(paper: Quoted, before: tuple[str, int], other: tuple[str, int], factor: float, how: str) -> Check:
     """BSP's speed-up in row `other`, if the communication exposed in row `one` takes `factor` times as long there.
 
     Each row is given with its number of machines. Hidden communication grows too; it lies between none and all of the
     computation.
     """
-    (row, m), (base, n) = other, one
+    (row, m), (base, n) = other, before
     exposed = n / paper.value("Table 1", base, "BSP", OVER_ONE) - 1  # in units of one machine's computation
     low, high = sorted(m / (1 + factor * (exposed + hidden) - hidden) for hidden in (0, 1))
     printed = paper.value("Table 1", row, "BSP", OVER_ONE)

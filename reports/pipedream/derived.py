@@ -124,11 +124,11 @@ def time_to_accuracy(
 ) -> Outcome:  # fmt: skip
     """Time to the target of `over` / that of `variant`."""
     of, other = median_rates(group), over_row or row
-    one, base = row_rate(group, of, row, variant), row_rate(group, of, other, over)
-    if one is None or base is None:
+    rate, base = row_rate(group, of, row, variant), row_rate(group, of, other, over)
+    if rate is None or base is None:
         return Outcome(reason=f"no results for {variant} of {row} or {over} of {other}")
     names = (f"{variant}-{machines(group, row)}", f"{over}-{machines(group, other)}")
-    return _reached(group, *names, share, one / base)
+    return _reached(group, *names, share, rate / base)
 
 
 def _reached(group: Runs, variant: str, over: str, share: float, faster: float) -> Outcome:

@@ -147,8 +147,8 @@ def _following(computation: float, shorter: bool) -> dict[str, str]:
     d_sync, ps_sync, cut = computation + 1, computation + 2, computation + 0.5
     pipe, pipe_cut = max(computation, 1.0), max(computation, 0.5)
 
-    def faster(one: float, other: float) -> str:
-        return f"{1 - one / other:.0%}" if shorter else f"{other / one - 1:.0%}"
+    def faster(ours: float, other: float) -> str:
+        return f"{1 - ours / other:.0%}" if shorter else f"{other / ours - 1:.0%}"
 
     return {
         "Pipe-SGD faster than D-Sync": faster(pipe, d_sync),

@@ -36,7 +36,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
     grid, published, emulated = read(Cell, "map"), read(Compared, "published"), read(Emulated, "emulated")
     settings, less = against.find_contests(published), cells.ratio_error()
-    right, error = sum(one.right for one in settings), against.median_error(published)
+    right, error = sum(each.right for each in settings), against.median_error(published)
     line = Markdown(
         f"Of {len(settings)} published settings the tool names the better strategy in {right}; its throughputs are off "
         f"by {error:.0%} in the median of {len(published)}."
@@ -82,13 +82,13 @@ def named_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
     """The strategy that the tool names for each published setting, and the best measured one."""
     return pd.DataFrame(
         {
-            "setting": one.place.setting,
-            "named by the tool": read_candidates()[one.named.candidate].label,
-            "best measured": read_candidates()[one.fastest.candidate].label,
-            "right": "yes" if one.right else "no",
-            "measured, of the best": f"{one.named.measured / one.fastest.measured:.0%}",
+            "setting": each.place.setting,
+            "named by the tool": read_candidates()[each.named.candidate].label,
+            "best measured": read_candidates()[each.fastest.candidate].label,
+            "right": "yes" if each.right else "no",
+            "measured, of the best": f"{each.named.measured / each.fastest.measured:.0%}",
         }
-        for one in settings
+        for each in settings
     )
 
 
@@ -118,13 +118,13 @@ def borders(grid: list[Cell], kind: str) -> list[str]:
 def emulated_shown(files: Files, rows: list[Emulated], contests: list[Contest[Emulated]]) -> dict[str, Any]:
     """The closed forms beside emulated runs: numbers for the text, a picture, two tables."""
     table = pd.DataFrame([asdict(row) | {"off": row.off} for row in rows])
-    pairs = [right for one in contests for right in one.pairs]
+    pairs = [right for each in contests for right in each.pairs]
     away = (table["off"] - 1).abs()
     worst = table[away > figures.BAND].groupby(["candidate", "model"], sort=False)["off"].median()
     return {
         "rows": len(rows),
         "places": len(contests),
-        "right_places": sum(one.right for one in contests),
+        "right_places": sum(each.right for each in contests),
         "pairs": len(pairs),
         "right": sum(pairs),
         "error": f"{away.median():.1%}",
@@ -141,15 +141,15 @@ def contests_table(contests: list[Contest[Emulated]]) -> pd.DataFrame:
     """The strategy that the closed forms name for each emulated setting, and the fastest emulated one."""
     return pd.DataFrame(
         {
-            "experiment": f"{one.place.paper}/{one.place.experiment}",
-            "setting": _setting(one.place),
-            "strategies": len(one.rows),
-            "named by the forms": read_candidates()[one.named.candidate].label,
-            "fastest emulated": read_candidates()[one.fastest.candidate].label,
-            "right": "yes" if one.right else "no",
-            "pairs right": f"{sum(one.pairs)} of {len(one.pairs)}",
+            "experiment": f"{each.place.paper}/{each.place.experiment}",
+            "setting": _setting(each.place),
+            "strategies": len(each.rows),
+            "named by the forms": read_candidates()[each.named.candidate].label,
+            "fastest emulated": read_candidates()[each.fastest.candidate].label,
+            "right": "yes" if each.right else "no",
+            "pairs right": f"{sum(each.pairs)} of {len(each.pairs)}",
         }
-        for one in contests
+        for each in contests
     )
 
 
@@ -204,15 +204,15 @@ def headlines_table(placed: list[Placed]) -> pd.DataFrame:
     """The papers' headlines in the map, and the bandwidths at which their own strategies pay."""
     return pd.DataFrame(
         {
-            "paper": one.paper,
-            "setting": f"{one.model}, {one.workers} workers, {one.gbit:.3g} Gbit/s",
-            "computation : communication": f"{one.ratio:.2g}",
-            "its strategy": _timed(one.candidate, one.seconds),
-            "fastest, synchronous": _timed(one.synchronous, one.synchronous_s),
-            "fastest of all": _timed(one.any, one.any_s),
-            "its strategy pays": _pays(one.stops_bits),
+            "paper": each.paper,
+            "setting": f"{each.model}, {each.workers} workers, {each.gbit:.3g} Gbit/s",
+            "computation : communication": f"{each.ratio:.2g}",
+            "its strategy": _timed(each.candidate, each.seconds),
+            "fastest, synchronous": _timed(each.synchronous, each.synchronous_s),
+            "fastest of all": _timed(each.any, each.any_s),
+            "its strategy pays": _pays(each.stops_bits),
         }
-        for one in placed
+        for each in placed
     )
 
 

@@ -32,7 +32,7 @@ BAND = 0.2  # the goal for throughputs
 def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float, contests: Sequence[Contest]) -> str:
     """The map of a kind of strategies; contests: emulated comparisons, shown if no worker is late."""
     own = [cell for cell in cells if cell.kind == kind]
-    here = [one for one in contests if not one.place.late and _inside(one, own)]
+    here = [each for each in contests if not each.place.late and _inside(each, own)]
     rows = pd.DataFrame([asdict(cell) for cell in own])
     alt = "Panels of cells: a column for each number of workers, a row for each lateness; a colour for each strategy."
     dots = "; a dot: by the simulator itself" if any(cell.by == "simulation" for cell in own) else ""
@@ -46,15 +46,15 @@ def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float, con
         f"gradient of 102 MB. Hatched: ahead of the second by less than {less:.0%}, by which ratios of simulated "
         "steps may be off."
     )
-    of = f"{kind} {less} {[asdict(one.fastest) for one in here]}"
+    of = f"{kind} {less} {[asdict(each.fastest) for each in here]}"
     return files.picture(lambda: draw_map(own, less, here), of, f"map-{kind}", alt, caption, rows)
 
 
-def _inside(one: Contest, cells: Sequence[Cell]) -> bool:
+def _inside(contest: Contest, cells: Sequence[Cell]) -> bool:
     """Whether a comparison lies within a panel of the map."""
-    if one.place.workers not in {cell.workers for cell in cells}:
+    if contest.place.workers not in {cell.workers for cell in cells}:
         return False
-    axes = [(getattr(one.place, name), [getattr(cell, name) for cell in cells]) for name in ("gbit", "ratio")]
+    axes = [(getattr(contest.place, name), [getattr(cell, name) for cell in cells]) for name in ("gbit", "ratio")]
     return all(min(values) / 1.5 <= value <= 1.5 * max(values) for value, values in axes)
 
 

@@ -98,7 +98,7 @@ def ratios(steps: pd.DataFrame) -> pd.DataFrame:
     alike = ["experiment", "testbed", "launcher", "workers", "seed", "bytes"]
     for (*_, workers, _, _), own in every.groupby(alike, sort=True):
         off.setdefault(str(workers), []).extend(of_ratios((own["simulated"] / own["observed"]).tolist()))
-    off["all"] = [one for some in off.values() for one in some]
+    off["all"] = [each for some in off.values() for each in some]
     rows = []
     for workers, some in off.items():
         if some:

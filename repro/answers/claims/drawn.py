@@ -77,8 +77,8 @@ class Sweeps:
     def entries(self) -> Mapping[str, tuple[str, Sequence[Any]]]:
         """Input -> its first entry, and the entry's value a draw that all sweeps have."""
         values: dict[str, dict[int, tuple[str, Any]]] = {}
-        for one in self.sweeps:
-            for draw in one.draws:
+        for each in self.sweeps:
+            for draw in each.draws:
                 for name, entries in draw.values.items():
                     values.setdefault(name, {}).setdefault(draw.number, next(iter(entries.items())))
         common = range(self.common)
@@ -93,7 +93,7 @@ class Sweeps:
     @property
     def common(self) -> int:
         """The number of draws that every sweep has."""
-        return min(len(one.draws) for one in self.sweeps)
+        return min(len(each.draws) for each in self.sweeps)
 
     def decided_by(self, values: Mapping[int, float]) -> str:
         """The input that decides a number a draw (`deciding_input`)."""

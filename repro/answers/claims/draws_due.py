@@ -45,21 +45,21 @@ class DrawsOfClaim:
     @property
     def seconds(self) -> float:
         """Seconds of one core for the missing draws; NaN if a side has no recorded time."""
-        return sum(seconds_of_draw(one) * max(0, self.wanted - len(one.draws)) for one in self.sides)
+        return sum(seconds_of_draw(each) * max(0, self.wanted - len(each.draws)) for each in self.sides)
 
 
-def seconds_of_draw(one: Drawn) -> float:
+def seconds_of_draw(drawn: Drawn) -> float:
     """The wall-clock seconds of one core for a draw of a side."""
-    seconds = one.run.record.wall.get("total_s")
+    seconds = drawn.run.record.wall.get("total_s")
     return math.nan if seconds is None else float(seconds)
 
 
 def draws_of_headlines(results: Results, verdicts: Sequence[ClaimVerdict]) -> Iterator[DrawsOfClaim]:
     """One for each headline whose deciding verdict rests on draws. verdicts: the deciding ones of a paper's claims."""
-    for one in verdicts:
-        sample, sweeps = one.evidence.sample, results.drawn(one.claim.experiment)
-        if one.claim.headline and sample and sweeps:
-            yield DrawsOfClaim(one, sides_of(one.claim, sweeps), len(sample.values))
+    for each in verdicts:
+        sample, sweeps = each.evidence.sample, results.drawn(each.claim.experiment)
+        if each.claim.headline and sample and sweeps:
+            yield DrawsOfClaim(each, sides_of(each.claim, sweeps), len(sample.values))
 
 
 def sides_of(claim: Claim, sweeps: Sweeps) -> list[Drawn]:
@@ -67,6 +67,6 @@ def sides_of(claim: Claim, sweeps: Sweeps) -> list[Drawn]:
     values = [value for value in (claim.value, claim.given and claim.given.value) if value]
     if any(value.verb is None or value.table != "runs" for value in values):
         return list(sweeps.sweeps)
-    runs = Runs.of(one.run for one in sweeps.sweeps)
+    runs = Runs.of(each.run for each in sweeps.sweeps)
     read = {number for value in values for _, of in value.sides for number in runs.matching("runs", of)}
     return [sweeps.sweeps[number] for number in sorted(read)]

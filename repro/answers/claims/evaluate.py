@@ -251,7 +251,7 @@ def _of_each(value: Value, table: Columns, rows: Sequence[int], suffixes: tuple[
     outcomes = [_numbers(alone, table, of_key, suffixes) for of_key in of_keys]
     values = [outcome.values for outcome in outcomes if outcome.values]
     if not values or (required and len(values) < len(keys)):
-        return next((one for one in outcomes if not one.values), Outcome(reason=f"no results for {_shown(of)}"))
+        return next((each for each in outcomes if not each.values), Outcome(reason=f"no results for {_shown(of)}"))
     known = {seed: [each[seed] for each in values if not math.isnan(each[seed])]
              for seed in sorted(set.intersection(*map(set, values)))}  # fmt: skip
     return Outcome({seed: TAKES[value.take](numbers) for seed, numbers in known.items() if numbers})

@@ -226,17 +226,17 @@ class ClaimEvaluator:
     def by_construction(self, claim: Claim, group: Runs) -> str:
         """The testbed entry that fixes this claim's number: taken from it, or the only input of it."""
         restated = self._restated(group)
-        return next((f"fixed by {one.entry} of {name}" for name, one in restated if claim.id in one.claims), "")
+        return next((f"fixed by {each.entry} of {name}" for name, each in restated if claim.id in each.claims), "")
 
     def implied(self, group: Runs) -> str:
         """The entries of the runs' testbeds that were taken from claims of the paper."""
-        return ", ".join(sorted({one.entry for _, one in self._restated(group) if one.implied_by}))
+        return ", ".join(sorted({each.entry for _, each in self._restated(group) if each.implied_by}))
 
     def _restated(self, group: Runs) -> Iterator[tuple[str, Restated]]:
         for testbed in dict.fromkeys(run.identity.testbed.name for run in group.records.values()):
-            for one in self.file.restated:
-                if any(fnmatchcase(testbed, pattern) for pattern in one.testbeds):
-                    yield testbed, one
+            for each in self.file.restated:
+                if any(fnmatchcase(testbed, pattern) for pattern in each.testbeds):
+                    yield testbed, each
 
 
 def nothing_drawn(claim: Claim, own: Mapping[int, float], values: Mapping[int, float]) -> str:

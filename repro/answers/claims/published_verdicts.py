@@ -30,9 +30,9 @@ def write_verdicts(paper: str) -> Path:
 def entries_of(results: Results) -> dict[str, list[dict[str, str]]]:
     """claims: an entry a claim and kind, its verdict and our number with its interval; causes: an entry a cause and
     claim, the status and our numbers without and with the cause."""
-    judged = [one for one in results.verdicts if one.verdict.answer != NOT_RUN or one.verdict.reason]
+    judged = [each for each in results.verdicts if each.verdict.answer != NOT_RUN or each.verdict.reason]
     steps = steps_of_paper(results.paper, results.evaluator)
-    return {"claims": [_entry_of_claim(one) for one in judged], "causes": [_entry_of_cause(step) for step in steps]}
+    return {"claims": [_entry_of_claim(each) for each in judged], "causes": [_entry_of_cause(step) for step in steps]}
 
 
 def find_differences(paper: str, results: Results | None = None) -> tuple[int, list[str]]:
@@ -68,9 +68,9 @@ def _path(paper: str) -> Path:
     return reference_root() / paper / "verdicts.json"
 
 
-def _entry_of_claim(one: ClaimVerdict) -> dict[str, str]:
-    entry = {"claim": one.claim.id, "kind": one.kind, "verdict": one.verdict.text}
-    if own := one.estimate:
+def _entry_of_claim(judged: ClaimVerdict) -> dict[str, str]:
+    entry = {"claim": judged.claim.id, "kind": judged.kind, "verdict": judged.verdict.text}
+    if own := judged.estimate:
         entry["ours"] = _numbers(own.point, own.low, own.high)
     return entry
 

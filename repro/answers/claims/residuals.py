@@ -77,11 +77,11 @@ class _OfDraw:
     def factor_of(self, strategy: str, options: Mapping[str, Any] = {}, workers: int = 1) -> float:
         """The factor for a strategy's times: its residual with the most similar options and number of workers."""
 
-        def like(one: Residual) -> tuple[int, float]:
-            same = sum(options.get(name) == value for name, value in one.options.items())
-            return same, -abs(math.log(one.workers / workers))
+        def like(residual: Residual) -> tuple[int, float]:
+            same = sum(options.get(name) == value for name, value in residual.options.items())
+            return same, -abs(math.log(residual.workers / workers))
 
-        same = [one for one in self.own if one.strategy == strategy]
+        same = [each for each in self.own if each.strategy == strategy]
         return (max(same, key=like).factor if same else self.of_others) ** self.part
 
 
@@ -102,10 +102,10 @@ def residuals_for(
         return None
     of_family = [step for step in steps if step["strategy"] in family]
     nearest = min({step["bytes"] for step in of_family or steps}, key=lambda size: (away(size), size))
-    like = [one for one in (twins or {}).values() if {*family} & {each.strategy for each in one.of}]
-    if like and min(away(one.bytes) for one in like) < away(nearest):
-        count = sum(len(one.of) for one in like)
-        return Residuals([one.of for one in like], f"{count} emulated twins of {len(like)} experiments", part=True)
+    like = [twin for twin in (twins or {}).values() if {*family} & {each.strategy for each in twin.of}]
+    if like and min(away(each.bytes) for each in like) < away(nearest):
+        count = sum(len(each.of) for each in like)
+        return Residuals([each.of for each in like], f"{count} emulated twins of {len(like)} experiments", part=True)
     runs = {step["run"] for step in of_family or steps if step["bytes"] == nearest}
     factors: dict[str, dict[str, float]] = {}
     for step in steps:
@@ -133,7 +133,7 @@ def twins_of_pairs(pairs: Iterable[tuple[Runs | None, Runs | None]]) -> dict[str
         of_experiment = experiments.setdefault(f"{identity.experiment} {run.model_name}", Twins(nbytes))
         strategy = identity.strategy
         of_experiment.of.append(Residual(strategy.name, factor, strategy.options, identity.workers))
-    return {name: one for name, one in experiments.items() if one.bytes}
+    return {name: each for name, each in experiments.items() if each.bytes}
 
 
 def _medians(runs: Runs) -> dict[tuple[Any, ...], tuple[Found, list[float]]]:

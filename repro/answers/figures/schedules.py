@@ -37,19 +37,19 @@ def trace_boxes(trace: Sequence[Mapping[str, Any]]) -> list[Box]:
     for i in sorted(trace, key=lambda i: (i["rank"], i["line"] != MAIN, i["line"], i["start"], i["end"])):
         if i["end"] <= i["start"]:
             continue
-        one = Box(i["rank"], i["line"], i["name"], i.get("minibatch"), i["start"], i["end"])
+        each = Box(i["rank"], i["line"], i["name"], i.get("minibatch"), i["start"], i["end"])
         last = merged[-1] if merged else None
-        if last and _same(last, one):
-            merged[-1] = replace(last, end=one.end)
+        if last and _same(last, each):
+            merged[-1] = replace(last, end=each.end)
         else:
-            merged.append(one)
+            merged.append(each)
     return merged
 
 
-def _same(last: Box, one: Box) -> bool:
+def _same(last: Box, box: Box) -> bool:
     """Whether both are pieces of one pass; the pieces of a numbered pass may have a gap (of a real machine)."""
-    alike = (last.rank, last.line, last.name, last.minibatch) == (one.rank, one.line, one.name, one.minibatch)
-    return alike and (one.start <= last.end + CLOSE or one.minibatch is not None)
+    alike = (last.rank, last.line, last.name, last.minibatch) == (box.rank, box.line, box.name, box.minibatch)
+    return alike and (box.start <= last.end + CLOSE or box.minibatch is not None)
 
 
 def main_passes(run: Found, rank: int | None = None) -> list[Box]:

@@ -50,11 +50,13 @@ def build(
     if paper is None:
         with _processes(len(missing)) as start:
             pages |= _pages(missing, results, out, say, start, pdf, meanwhile)
-            pages[overview.PAGE] = start(overview.build, {name: one.summary for name, one in pages.items()}, out, pdf)()
+            pages[overview.PAGE] = start(
+                overview.build, {name: each.summary for name, each in pages.items()}, out, pdf
+            )()
     elif missing:
         say(f"building the page of {paper} ...")
         pages[paper] = page(paper, results, out, pdf)
-    files = [path for one in pages.values() for path in one.written()]
+    files = [path for each in pages.values() for path in each.written()]
     for name in pages:
         _sweep([out / "figures" / name, out / "tables" / name], set(files))
     return sorted(files, key=lambda path: path.suffix != ".md")
@@ -64,7 +66,7 @@ def build_overview(out: Path) -> list[Path]:
     """Build the overview of the pages in `out` that are up to date; returns the written files."""
     names = (*overview.papers(), *overview.across())
     pages = {name: before for name in names if (before := _unchanged(name, None, out))}
-    return overview.build({name: one.summary for name, one in pages.items()}, out).written()
+    return overview.build({name: each.summary for name, each in pages.items()}, out).written()
 
 
 def _unchanged(name: str, results: Path | None, out: Path, pdf: bool = False) -> Built | None:

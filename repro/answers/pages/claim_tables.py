@@ -46,38 +46,40 @@ class ClaimTables:
         """A row for each headline: claim, paper, ours, verdict, reason."""
         return self.files.text_table(tables.frame_of_cells(map(self._headline, self.headlines)), "headlines")
 
-    def _headline(self, one: ClaimVerdict) -> dict[str, str]:
-        ours = ", ".join([wording.ours(one), one.kind, *(["yours"] if wording.is_own(one) else [])])
+    def _headline(self, judged: ClaimVerdict) -> dict[str, str]:
+        ours = ", ".join([wording.ours(judged), judged.kind, *(["yours"] if wording.is_own(judged) else [])])
         return {
-            "claim": Markdown(f"C{self.numbers[one.claim.id]}. {one.claim.text}"),
-            "paper": Markdown(one.claim.paper.shown),
-            "ours": ours if one.estimate else DASH,
-            "verdict": one.verdict.text if one.verdict.judged else one.verdict.answer,
-            "reason": wording.short_reason(one, self.file),
+            "claim": Markdown(f"C{self.numbers[judged.claim.id]}. {judged.claim.text}"),
+            "paper": Markdown(judged.claim.paper.shown),
+            "ours": ours if judged.estimate else DASH,
+            "verdict": judged.verdict.text if judged.verdict.judged else judged.verdict.answer,
+            "reason": wording.short_reason(judged, self.file),
         }
 
     @property
     def headline_reasons(self) -> list[Markdown]:
         """Each reason why headlines do not hold as printed, in full, with the numbers of its claims."""
-        pairs = [(wording.full(reason), one) for one in self.headlines for reason in wording.reasons([one], self.file)]
+        pairs = [
+            (wording.full(reason), each) for each in self.headlines for reason in wording.reasons([each], self.file)
+        ]
         return [Markdown(f"{tables.fit_cell(text)} {claims}.") for text, claims in self._grouped(pairs).items()]
 
     @property
     def settling(self) -> list[Markdown]:
         """What would settle each headline that is not reproduced."""
-        unsettled = [one.claim.id for one in self.headlines if not one.verdict.settled]
+        unsettled = [each.claim.id for each in self.headlines if not each.verdict.settled]
         return settling.lines(self.file, unsettled, self.numbers)
 
     @property
     def decided(self) -> Mapping[str, str]:
         """The input that decides -> the numbers of the headlines whose inputs are drawn."""
-        return self._grouped((one.evidence.decided_by, one) for one in self.headlines if one.evidence.decided_by)
+        return self._grouped((each.evidence.decided_by, each) for each in self.headlines if each.evidence.decided_by)
 
     def _grouped(self, pairs: Iterable[tuple[str, ClaimVerdict]]) -> dict[str, str]:
         """Text -> the numbers of its claims."""
         numbers: dict[str, list[int]] = {}
-        for text, one in pairs:
-            numbers.setdefault(text, []).append(self.numbers[one.claim.id])
+        for text, each in pairs:
+            numbers.setdefault(text, []).append(self.numbers[each.claim.id])
         return {text: ranges(of) for text, of in numbers.items()}
 
     @property
@@ -86,14 +88,14 @@ class ClaimTables:
         both are equal."""
         rows = [
             {
-                "claim": f"C{self.numbers[one.claim.id]}",
+                "claim": f"C{self.numbers[each.claim.id]}",
                 "the paper's baseline": Markdown(printed.what),
                 "paper": Markdown(printed.paper.shown),
                 "ours, simulated": wording.interval(printed.paper, given.baseline) if given.baseline else DASH,
                 "verdict at the paper's baseline": given.text,
             }
-            for one in self.headlines
-            if (given := one.evidence.conditional) and (printed := one.claim.given)
+            for each in self.headlines
+            if (given := each.evidence.conditional) and (printed := each.claim.given)
         ]
         return self.files.text_table(tables.frame_of_cells(rows), "baselines")
 
@@ -108,10 +110,10 @@ class ClaimTables:
         """verdict -> reason -> a table of its claims, in STRIP's order; a repeated reason names its first claim."""
         groups: dict[str, dict[str, list[list[ClaimVerdict]]]] = {name: {} for name in wording.STRIP}
         for of in self.by_claim.values():
-            one = wording.deciding(of)
-            kinds = [one] if one.verdict.judged else of
-            reason = DASH if one.verdict.settled else wording.reason(kinds, self.file)
-            groups[wording.place(one)].setdefault(reason, []).append(list(of))
+            decisive = wording.deciding(of)
+            kinds = [decisive] if decisive.verdict.judged else of
+            reason = DASH if decisive.verdict.settled else wording.reason(kinds, self.file)
+            groups[wording.place(decisive)].setdefault(reason, []).append(list(of))
         first: dict[str, int] = {}
         made: dict[str, dict[Markdown, Markdown]] = {}
         for place, (verdict, by_reason) in enumerate(groups.items()):
@@ -136,7 +138,7 @@ class ClaimTables:
         )
 
     def row(self, of_kinds: Sequence[ClaimVerdict]) -> dict[str, str]:
-        claim, by_kind = of_kinds[0].claim, {one.kind: one for one in of_kinds}
+        claim, by_kind = of_kinds[0].claim, {each.kind: each for each in of_kinds}
         cells = {kind: wording.cell(by_kind[kind]) for kind in COLUMNS}
         if (padded := wording.cell(by_kind[PADDED])) != DASH:
             cells[MEASURED] = "; ".join(text for text in (cells[MEASURED], f"padded: {padded}") if text != DASH)
@@ -187,8 +189,8 @@ class ClaimTables:
 
     def with_numbers(self, experiment: str, kind: str) -> str:
         """The claims for which an experiment has numbers of this kind."""
-        every = (one for of in self.by_claim.values() for one in of)
-        known = {one.claim.id for one in every if one.kind == kind and one.evidence.values}
+        every = (each for of in self.by_claim.values() for each in of)
+        known = {each.claim.id for each in every if each.kind == kind and each.evidence.values}
         own = [claim.id for claim in self.file.claims if claim.experiment == experiment]
         return ranges([self.numbers[name] for name in own if name in known]) or DASH
 

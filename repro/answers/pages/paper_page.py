@@ -126,7 +126,7 @@ class PaperPage:
             raise unknown_name(f"claim on the page of {self.paper}", claim, self.by_claim)
         if kind not in KINDS:
             raise unknown_name(f"kind of number of claim {claim}", kind, KINDS)
-        return next(one for one in self.by_claim[claim] if one.kind == kind)
+        return next(each for each in self.by_claim[claim] if each.kind == kind)
 
     def ours(self, claim: str, kind: str = "simulated", part: str = "") -> str:
         """Our number for a claim (`wording.ours`)."""
@@ -190,13 +190,13 @@ class PaperPage:
         the reference contradicts it."""
         changed, reference = [], self.folder == reference_root()
         for place, verdict in finding.rests_on.items():
-            one = self.one(*place.split(":", 1))
-            if one.verdict.answer == verdict or not (one.evidence.values or reference):
+            now = self.one(*place.split(":", 1))
+            if now.verdict.answer == verdict or not (now.evidence.values or reference):
                 continue
             if reference:
-                raise InputError(f"{self.paper}: a finding rests on {place} {verdict}; it is {one.verdict.text}")
-            claim = f"C{self.claims.numbers[one.claim.id]}"
-            changed.append(f"{claim} is {one.verdict.answer} ({one.kind}), no longer {verdict}")
+                raise InputError(f"{self.paper}: a finding rests on {place} {verdict}; it is {now.verdict.text}")
+            claim = f"C{self.claims.numbers[now.claim.id]}"
+            changed.append(f"{claim} is {now.verdict.answer} ({now.kind}), no longer {verdict}")
         note = Markdown(f" *With the runs here: {'; '.join(changed)}.*" if changed else "")
         return self.filled(finding.text) + note
 
@@ -231,7 +231,7 @@ class PaperPage:
     @property
     def errors(self) -> list[str]:
         """The errors of simulated numbers with their sources, each once."""
-        return list(dict.fromkeys(one.evidence.error for one in self.judged if one.evidence.error))
+        return list(dict.fromkeys(each.evidence.error for each in self.judged if each.evidence.error))
 
     @property
     def testbeds(self) -> Markdown:

@@ -36,13 +36,13 @@ NOT_JUDGED = "not judged"
 STRIP = (NOT_REPRODUCED, SMALLER, LARGER, OPEN, SAME_DIRECTION, REPRODUCED, NOT_JUDGED, *GIVEN)
 
 
-def ours(one: ClaimVerdict, part: str = "") -> str:
+def ours(judged: ClaimVerdict, part: str = "") -> str:
     """`2.50× (1.16 to 3.50)`, marked if the machine was busy; a dash without a number. part: only its `point` or
     `range`, with two digits."""
-    if one.estimate is None:
+    if judged.estimate is None:
         return DASH
-    number = interval(one.claim.paper, one.estimate, one.claim.about, part)
-    return number if part or not one.evidence.busy else f"{number}, {one.evidence.busy}"
+    number = interval(judged.claim.paper, judged.estimate, judged.claim.about, part)
+    return number if part or not judged.evidence.busy else f"{number}, {judged.evidence.busy}"
 
 
 def interval(paper: Paper, of: Interval, about: str = "time", part: str = "") -> str:
@@ -63,31 +63,31 @@ def value(paper: Paper, of: float, about: str = "time", digits: int = 3) -> str:
     return format_number(100 * of if paper.unit == "%" else of, digits)
 
 
-def cell(one: ClaimVerdict) -> str:
+def cell(judged: ClaimVerdict) -> str:
     """`open (30 of 64): 2.50× (1.16 to 3.50)`"""
-    if one.verdict.answer == NOT_RUN and not one.verdict.reason:
+    if judged.verdict.answer == NOT_RUN and not judged.verdict.reason:
         return DASH
-    text = one.verdict.text if one.verdict.judged else one.verdict.answer
-    return f"{text}: {ours(one)}" if one.estimate else text
+    text = judged.verdict.text if judged.verdict.judged else judged.verdict.answer
+    return f"{text}: {ours(judged)}" if judged.estimate else text
 
 
 def deciding(of_kinds: Sequence[ClaimVerdict]) -> ClaimVerdict:
     """The verdict that decides a claim: a settled one, else any, else one that an input decides, else one that was run,
     else one with a number; of several the first in the order of DECIDING."""
-    order = sorted(of_kinds, key=lambda one: DECIDING.index(one.kind))
-    judged = [one for one in order if one.verdict.judged]
-    settled = [one for one in judged if one.verdict.answer != OPEN]
-    by_input = [one for one in order if one.verdict.answer in GIVEN]
-    run = [one for one in order if one.verdict.answer != NOT_RUN]
-    with_number = [one for one in order if one.estimate]
+    order = sorted(of_kinds, key=lambda each: DECIDING.index(each.kind))
+    judged = [each for each in order if each.verdict.judged]
+    settled = [each for each in judged if each.verdict.answer != OPEN]
+    by_input = [each for each in order if each.verdict.answer in GIVEN]
+    run = [each for each in order if each.verdict.answer != NOT_RUN]
+    with_number = [each for each in order if each.estimate]
     return (settled or judged or by_input or run or with_number or order)[0]
 
 
 def reasons(of_kinds: Sequence[ClaimVerdict], file: File) -> list[Reason]:
     """The reasons in the claims file why a claim does not hold as printed."""
-    unsettled = [one for one in of_kinds if one.verdict.judged and not one.verdict.settled]
+    unsettled = [each for each in of_kinds if each.verdict.judged and not each.verdict.settled]
     own = [reason for reason in file.reasons if of_kinds[0].claim.id in reason.claims]
-    return [reason for reason in own if any(reason.kind in (None, one.kind) for one in unsettled)]
+    return [reason for reason in own if any(reason.kind in (None, each.kind) for each in unsettled)]
 
 
 def full(reason: Reason) -> Markdown:
@@ -104,32 +104,32 @@ def reason(of_kinds: Sequence[ClaimVerdict], file: File) -> Markdown:
     """The reasons why a claim does not hold as printed; else why it is not judged, and what a verdict needs."""
     if listed := reasons(of_kinds, file):
         return Markdown(" ").join(map(full, listed))
-    claim, judged = of_kinds[0].claim, any(one.verdict.judged for one in of_kinds)
-    if any(one.verdict.judged and not one.verdict.settled for one in of_kinds):
+    claim, judged = of_kinds[0].claim, any(each.verdict.judged for each in of_kinds)
+    if any(each.verdict.judged and not each.verdict.settled for each in of_kinds):
         return Markdown(DASH)
-    unjudged = [one for one in of_kinds if one.verdict.answer in UNJUDGED and one.verdict.reason]
-    alike = len({one.verdict.reason for one in unjudged}) == 1 and not judged
+    unjudged = [each for each in of_kinds if each.verdict.answer in UNJUDGED and each.verdict.reason]
+    alike = len({each.verdict.reason for each in unjudged}) == 1 and not judged
     form = Markdown("{1}" if alike else "{0}: {1}")
-    texts = sorted({form.format(one.kind, unjudged_reason(one)) for one in unjudged})
+    texts = sorted({form.format(each.kind, unjudged_reason(each)) for each in unjudged})
     if claim.takes and not judged:
         texts.append(Markdown(f"takes {claim.takes}"))
     return Markdown("; ").join(texts) or Markdown(DASH)
 
 
-def short_reason(one: ClaimVerdict, file: File) -> str:
+def short_reason(judged: ClaimVerdict, file: File) -> str:
     """The first reason in a few words; a dash if the claim holds as printed."""
-    if listed := reasons([one], file):
+    if listed := reasons([judged], file):
         return Markdown(listed[0].short or textwrap.shorten(listed[0].cause, 90, placeholder=" ..."))
-    if not one.verdict.settled and one.evidence.decided_by not in ("", NONE):
-        return f"It depends most on an assumed input: {one.evidence.decided_by}."
-    return DASH if one.verdict.judged else unjudged_reason(one) or DASH
+    if not judged.verdict.settled and judged.evidence.decided_by not in ("", NONE):
+        return f"It depends most on an assumed input: {judged.evidence.decided_by}."
+    return DASH if judged.verdict.judged else unjudged_reason(judged) or DASH
 
 
 def by_claim(judged: Sequence[ClaimVerdict]) -> Mapping[str, list[ClaimVerdict]]:
     """claim -> its verdicts, one for each kind, in the file's order."""
     claims: dict[str, list[ClaimVerdict]] = {}
-    for one in judged:
-        claims.setdefault(one.claim.id, []).append(one)
+    for each in judged:
+        claims.setdefault(each.claim.id, []).append(each)
     return claims
 
 
@@ -147,31 +147,37 @@ def headlines(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> pd.DataFrame:
 
     rows = []
     for of_kinds in by_claim.values():
-        one, claim = deciding(of_kinds), of_kinds[0].claim
+        decisive, claim = deciding(of_kinds), of_kinds[0].claim
         if not claim.headline:
             continue
         ratio, printed = claim.paper.unit == "x", (claim.paper.low, claim.paper.high)
         by = 1.0 if ratio else max(filter(None, printed), default=0.0)
         ends = (
-            [end / by for end in (one.estimate.low, one.estimate.point, one.estimate.high)]
-            if one.estimate and by > 0
+            [end / by for end in (decisive.estimate.low, decisive.estimate.point, decisive.estimate.high)]
+            if decisive.estimate and by > 0
             else []
         )
         fits = bool(ends) and ends[0] > 0 and all(map(math.isfinite, ends))
         paper = [math.nan if end is None or not fits else end / by for end in printed]
-        share = one.verdict.share.text if one.verdict.share and one.verdict.share.drawn else ""
+        share = decisive.verdict.share.text if decisive.verdict.share and decisive.verdict.share.drawn else ""
         rows.append(
             {"claim": claim.text, "unit": ("x" if ratio else "") if fits else "-"}
             | dict(zip(NUMBERS, [*paper, *(ends or [math.nan] * 3)], strict=True))
-            | {"verdict": place(one), "label": one.verdict.label, "share": share, "kind": one.kind, "own": is_own(one)}
-            | {"printed": f"paper: {claim.paper.shown}", "number": f"ours: {ours(one)}"}
+            | {
+                "verdict": place(decisive),
+                "label": decisive.verdict.label,
+                "share": share,
+                "kind": decisive.kind,
+                "own": is_own(decisive),
+            }
+            | {"printed": f"paper: {claim.paper.shown}", "number": f"ours: {ours(decisive)}"}
         )
     return pd.DataFrame(rows)
 
 
-def is_own(one: ClaimVerdict) -> bool:
+def is_own(judged: ClaimVerdict) -> bool:
     """Whether our number includes runs of the workspace."""
-    return WORKSPACE in one.evidence.origin
+    return WORKSPACE in judged.evidence.origin
 
 
 def strip(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> dict[str, int]:
@@ -180,6 +186,6 @@ def strip(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> dict[str, int]:
     return {name: counts[name] for name in STRIP if counts[name]}
 
 
-def place(one: ClaimVerdict) -> str:
+def place(judged: ClaimVerdict) -> str:
     """The heading under which a verdict is listed."""
-    return one.verdict.answer if one.verdict.judged or one.verdict.answer in GIVEN else NOT_JUDGED
+    return judged.verdict.answer if judged.verdict.judged or judged.verdict.answer in GIVEN else NOT_JUDGED

@@ -133,7 +133,7 @@ def rank_strategies(
 ) -> Answer:  # fmt: skip
     """The answer for a setting; most: bytes of memory; chosen: the only candidates, without flips."""
     among = read_candidates() if chosen is None else chosen
-    points = {name: step for name, one in among.items() if (step := forms.closed_form_step(one, setting))}
+    points = {name: step for name, each in among.items() if (step := forms.closed_form_step(each, setting))}
     nbytes = {name: memory.peak_bytes(among[name], setting, load.activations) for name in points}
     fits = {name: most is None or needed <= most for name, needed in nbytes.items()}
     if not any(fits.values()):
@@ -147,11 +147,11 @@ def rank_strategies(
     fitting_at = {name: at[name] for name in fitting}
     rows = []
     for name in sorted(points, key=lambda name: (not fits[name], points[name].seconds)):
-        one, step = among[name], points[name]
+        candidate, step = among[name], points[name]
         low, high = (np.sort(at[name])[int(end * draws.DRAWS)] for end in TAILS)
         ends = min(float(low), step.seconds), max(float(high), step.seconds)
-        shares, cost = fastest_shares(among, fitting_at, one, at[name]), statistical.statistical_cost(one)
-        rows.append(Row(one, step, *ends, shares, nbytes[name], simulated_s.get(name), cost, fits[name]))
+        shares, cost = fastest_shares(among, fitting_at, candidate, at[name]), statistical.statistical_cost(candidate)
+        rows.append(Row(candidate, step, *ends, shares, nbytes[name], simulated_s.get(name), cost, fits[name]))
     kinds = [kind for kind in (SYNCHRONOUS, ANY) if chosen is None]
     changes = {kind: flips.find_flips(among, setting, fits, kind) for kind in kinds}
     halved = {kind: flips.fastest_at_half(among, setting, fits, kind) for kind in kinds}

@@ -192,12 +192,14 @@ def describe_map(cells: Sequence[Cell]) -> str:
         (ANY, "Compressed and stale gradients included"),
     ):
         lines.append(f"{title}:")
-        for one in find_regions(cells, kind):
+        for region in find_regions(cells, kind):
             lines.append(
-                f"  {read_candidates()[one.best].label}: {one.cells} cells, {one.gbit[0]:g} to {one.gbit[1]:g} Gbit/s, "
-                f"computation {one.ratio[0]:g} to {one.ratio[1]:g} times communication, "
-                f"{one.workers[0]} to {one.workers[1]} workers, late by {one.late[0]:g} to {one.late[1]:g}; "
-                f"the second is {one.margin:.0%} slower in the median"
+                f"  {read_candidates()[region.best].label}: {region.cells} cells, "
+                f"{region.gbit[0]:g} to {region.gbit[1]:g} Gbit/s, "
+                f"computation {region.ratio[0]:g} to {region.ratio[1]:g} times communication, "
+                f"{region.workers[0]} to {region.workers[1]} workers, "
+                f"late by {region.late[0]:g} to {region.late[1]:g}; "
+                f"the second is {region.margin:.0%} slower in the median"
             )
-        lines += [f"  {border_words(one)}" for one in find_borders(cells, kind)[:BORDERS]]
+        lines += [f"  {border_words(border)}" for border in find_borders(cells, kind)[:BORDERS]]
     return "\n".join(lines)

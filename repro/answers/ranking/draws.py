@@ -20,9 +20,9 @@ COVERS = 0.9  # share of the draws that the interval contains
 
 def assumed_inputs(known: Collection[str]) -> dict[str, Input]:
     """The inputs of `cluster.yaml` that are not known, by name."""
-    every = {name: Input.model_validate(one) for name, one in cluster_entries()["inputs"].items()}
+    every = {name: Input.model_validate(each) for name, each in cluster_entries()["inputs"].items()}
     inputs.check_inputs(every, "cluster.yaml")
-    return {name: one for name, one in every.items() if name not in known}
+    return {name: each for name, each in every.items() if name not in known}
 
 
 def drawn_settings(setting: Setting, known: Collection[str]) -> Iterator[Setting]:
@@ -32,8 +32,8 @@ def drawn_settings(setting: Setting, known: Collection[str]) -> Iterator[Setting
     quantiles = {name: inputs.draw_quantiles(name, DRAWS) for name in unknown}
     for draw in range(DRAWS):
         entries: dict[str, Any] = {}
-        for name, one in unknown.items():
-            entries |= one.drawn(float(quantiles[name][draw]), plain)
+        for name, each in unknown.items():
+            entries |= each.drawn(float(quantiles[name][draw]), plain)
         drawn = with_entries(plain, entries)
         costs = {path.partition(".")[0] for path in entries} - {"late", "device"}
         usual, device = plain["device"]["utilisation"], drawn["device"]["utilisation"]

@@ -80,10 +80,10 @@ def of_run(record: Record) -> Emulated | None:
 def candidate_of(strategy: NamedPart) -> Candidate | None:
     """The candidate with this strategy and its options."""
     own = _compared(_options(strategy))
-    for one in read_candidates().values():
-        name, options = one.simulated() if one.modelled else ("", {})
+    for each in read_candidates().values():
+        name, options = each.simulated() if each.modelled else ("", {})
         if name == strategy.name and own == _compared(options):
-            return one
+            return each
     return None
 
 
@@ -101,8 +101,8 @@ def late_s(imbalance: NamedPart) -> float | None:
     name, options = imbalance.name, imbalance.options
     if name == "none":
         return 0.0
-    one = name == "random_one" or (name == "random_n" and options["n"] == 1)
-    return float(options["delay_s"]) if one else None
+    is_one = name == "random_one" or (name == "random_n" and options["n"] == 1)
+    return float(options["delay_s"]) if is_one else None
 
 
 def setting_of(own: Identity) -> Setting:

@@ -46,7 +46,7 @@ def closed_form_step(candidate: Candidate, setting: Setting) -> Step | None:
 
 def step_seconds(among: Mapping[str, Candidate], setting: Setting) -> dict[str, float]:
     """The steps' seconds of the possible candidates, in their order."""
-    return {name: possible.seconds for name, one in among.items() if (possible := closed_form_step(one, setting))}
+    return {name: possible.seconds for name, each in among.items() if (possible := closed_form_step(each, setting))}
 
 
 def assemble_step(

@@ -75,7 +75,7 @@ def setting_of(headline: Headline) -> Setting:
     of_testbed = files.own_file(headline.experiment).get("testbeds", {})
     own = of_testbed.get(headline.testbed, []) if isinstance(of_testbed, dict) else []
     overrides = [f"testbed={headline.testbed}", f"workers={headline.workers}", *headline.overrides]
-    entries = compose(headline.experiment, [*overrides, *(one for one in own if "testbed." in one)], "paper")
+    entries = compose(headline.experiment, [*overrides, *(each for each in own if "testbed." in each)], "paper")
     config = check_fields(RunConfig, entries)
     bed: Any = config.testbed
     model, batch = config.model, config.local_batch
@@ -85,7 +85,7 @@ def setting_of(headline: Headline) -> Setting:
 
 
 def _best(setting: Setting, kind: str) -> tuple[str, float]:
-    times = forms.step_seconds({name: one for name, one in read_candidates().items() if one.counts(kind)}, setting)
+    times = forms.step_seconds({name: each for name, each in read_candidates().items() if each.counts(kind)}, setting)
     return min(times.items(), key=lambda entry: entry[1])
 
 

@@ -65,7 +65,7 @@ def _cell(
 def border_cells(grid: Sequence[Cell]) -> list[Cell]:
     """The cells with a neighbour whose fastest strategy differs; the smallest margins first."""
     beside = {cell.place for _, *both in differing_neighbours(grid) for cell in both}
-    return sorted((cell for cell in grid if cell.place in beside), key=lambda one: one.margin)
+    return sorted((cell for cell in grid if cell.place in beside), key=lambda each: each.margin)
 
 
 def simulate_cell(base: Setting, cell: Cell) -> Cell:

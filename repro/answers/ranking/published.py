@@ -61,46 +61,55 @@ class Published(Model):
 
 def published_settings() -> list[Published]:
     return [
-        check_fields(Published, one, f"{FILE.name}: {one.get('id')}") for one in user_files.read_yaml(FILE)["settings"]
+        check_fields(Published, each, f"{FILE.name}: {each.get('id')}")
+        for each in user_files.read_yaml(FILE)["settings"]
     ]
 
 
-def system_candidate(one: Published, measured: Measured) -> Candidate:
+def system_candidate(published: Published, measured: Measured) -> Candidate:
     """The candidate that represents a system, with the setting's servers or microbatches."""
     candidate = read_candidates()[measured.strategy]
     if measured.strategy.startswith("ps"):
-        return candidate.model_copy(update={"servers": one.servers, "link": "machine" if one.local_sum else "all"})
+        return candidate.model_copy(
+            update={"servers": published.servers, "link": "machine" if published.local_sum else "all"}
+        )
     if measured.microbatches:
         return candidate.model_copy(update={"options": candidate.options | {"flush": measured.microbatches}})
     return candidate
 
 
-def compare_measured(one: Published) -> list[Compared]:
-    return [_compared(one, measured) for measured in one.results]
+def compare_measured(published: Published) -> list[Compared]:
+    return [_compared(published, measured) for measured in published.results]
 
 
-def _compared(one: Published, measured: Measured) -> Compared:
-    samples = one.batch * one.workers
-    batch = samples // measured.microbatches if measured.microbatches else one.batch
-    own = load(one.model, batch).with_seconds(batch / one.single_per_s, one.source)
+def _compared(published: Published, measured: Measured) -> Compared:
+    samples = published.batch * published.workers
+    batch = samples // measured.microbatches if measured.microbatches else published.batch
+    own = load(published.model, batch).with_seconds(batch / published.single_per_s, published.source)
     if measured.microbatches:  # torchgpipe computes activations again in the backward pass
         layers = [replace(layer, backward_s=layer.backward_s + layer.forward_s) for layer in own.profile.layers]
         own = replace(own, profile=replace(own.profile, layers=tuple(layers)))
     bed: Any = testbed_of(cluster_entries())
-    entries = {"beta_s_per_byte": 8 / one.bits}
-    if one.latency_us:
-        entries["alpha_s"] = one.latency_us * 1e-6
-    gpus_per_node = 1 if one.gpus_per_node >= one.workers else one.gpus_per_node  # one machine's own link
-    setting = Setting(own.profile, one.workers, bed, gpus_per_node).with_entries(**entries)
-    known = ["computation", *(["local beta"] if gpus_per_node == 1 else []), *(["alpha"] if one.latency_us else [])]
-    chosen = system_candidate(one, measured)
+    entries = {"beta_s_per_byte": 8 / published.bits}
+    if published.latency_us:
+        entries["alpha_s"] = published.latency_us * 1e-6
+    gpus_per_node = (
+        1 if published.gpus_per_node >= published.workers else published.gpus_per_node
+    )  # one machine's own link
+    setting = Setting(own.profile, published.workers, bed, gpus_per_node).with_entries(**entries)
+    known = [
+        "computation",
+        *(["local beta"] if gpus_per_node == 1 else []),
+        *(["alpha"] if published.latency_us else []),
+    ]
+    chosen = system_candidate(published, measured)
     (row,) = answer.rank_strategies(setting, own, known, chosen={chosen.name: chosen}, simulating=False).rows
     return Compared(
-        one.id,
-        one.source,
-        one.model,
-        one.workers,
-        one.goodput_gbit or one.line_gbit,
+        published.id,
+        published.source,
+        published.model,
+        published.workers,
+        published.goodput_gbit or published.line_gbit,
         measured.system,
         measured.strategy,
         measured.per_s,

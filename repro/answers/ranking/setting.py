@@ -111,7 +111,7 @@ class Setting:
 
 def slow_profile(profile: Profile, factor: float) -> Profile:
     layers = (
-        replace(one, forward_s=one.forward_s * factor, backward_s=one.backward_s * factor) for one in profile.layers
+        replace(each, forward_s=each.forward_s * factor, backward_s=each.backward_s * factor) for each in profile.layers
     )
     return replace(profile, layers=tuple(layers))
 
@@ -127,8 +127,8 @@ def coarsen_profile(profile: Profile) -> Profile:
 
     while len(layers) > MOST_LAYERS:
         at = min(range(len(layers) - 1), key=lambda n: weight(layers[n]) + weight(layers[n + 1]))
-        one, two = layers[at], layers[at + 1]
-        seconds_of = one.forward_s + two.forward_s, one.backward_s + two.backward_s
-        sizes = two.activation_bytes, one.parameter_bytes + two.parameter_bytes
-        layers[at : at + 2] = [Layer(one.name, *seconds_of, *sizes)]
+        before, two = layers[at], layers[at + 1]
+        seconds_of = before.forward_s + two.forward_s, before.backward_s + two.backward_s
+        sizes = two.activation_bytes, before.parameter_bytes + two.parameter_bytes
+        layers[at : at + 2] = [Layer(before.name, *seconds_of, *sizes)]
     return replace(profile, layers=tuple(layers), edges=None)

@@ -61,7 +61,7 @@ def simulate_step(candidate: Candidate, setting: Setting) -> Step:
     kind: type[Strategy] = PLUGINS["strategy"].load(name)
     parsed = kind.parse(options | ({"servers": place.servers} if place.servers else {}))
     names = [f"{number}_{layer.name}".replace(".", "_") for number, layer in enumerate(profile.layers)]
-    seconds = BlockSeconds([one.forward_s for one in profile.layers], [one.backward_s for one in profile.layers])
+    seconds = BlockSeconds([each.forward_s for each in profile.layers], [each.backward_s for each in profile.layers])
     steps = UNEVEN_STEPS if late_s or candidate.form == "eager" else STEPS
 
     worlds: list[virtual.World] = []

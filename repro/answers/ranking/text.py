@@ -57,7 +57,7 @@ def format_decision(answer: Answer) -> str:
     best = answer.best(SYNCHRONOUS)
     here, labels = (
         8 / answer.setting.testbed.beta_s_per_byte,
-        {name: one.label for name, one in read_candidates().items()},
+        {name: each.label for name, each in read_candidates().items()},
     )
     by_bits = [flip for flip in answer.flips.get(SYNCHRONOUS, ()) if flip.what == "bandwidth"]
     below = [("below", flip.at, flip.before) for flip in by_bits if flip.at <= here][-1:]
@@ -178,7 +178,9 @@ def assumed_lines(answer: Answer) -> list[str]:
 
 def change_lines(answer: Answer, kind: str) -> list[str]:
     """The fastest strategy over bandwidths, over numbers of workers, and at half of the bandwidth."""
-    labels = {name: one.label for name, one in read_candidates().items()}  # a flip may name one that is impossible here
+    labels = {
+        name: each.label for name, each in read_candidates().items()
+    }  # a flip may name one that is impossible here
     now = answer.best(kind).candidate.label
     lines = []
     bandwidth = [("bandwidth", "0.1 to 400 Gbit/s")] if answer.setting.uses_network else []

@@ -199,9 +199,9 @@ class _Part:
 
     def own(self, ran: Collection[nn.Module]) -> Iterator[nn.Parameter]:
         """Its parameters, and those of modules inside it that are not called, as an attention's output projection."""
-        for one in self.module.modules():
-            if one is self.module or one not in ran:
-                yield from one.parameters(recurse=False)
+        for each in self.module.modules():
+            if each is self.module or each not in ran:
+                yield from each.parameters(recurse=False)
 
 
 @contextmanager
@@ -212,25 +212,25 @@ def _recorded(module: nn.Module, counter: FlopCounterMode) -> Iterator[list[_Par
     by_module: dict[int, _Part] = {}
     handles = []
 
-    def begin(one: nn.Module, _: Any) -> None:
+    def begin(module: nn.Module, _: Any) -> None:
         running.append([float(counter.get_total_flops()), 0.0])
 
-    def end(one: nn.Module, _: Any, out: Any) -> None:
+    def end(module: nn.Module, _: Any, out: Any) -> None:
         before, inner = running.pop()
         whole = float(counter.get_total_flops()) - before
         if running:
             running[-1][1] += whole
-        part = by_module.get(id(one))
+        part = by_module.get(id(module))
         if part is None:
-            part = by_module[id(one)] = _Part(names[id(one)], one)
+            part = by_module[id(module)] = _Part(names[id(module)], module)
             parts.append(part)
         part.flops += whole - inner
         part.nbytes = sum(tensor_bytes(t) for t in float_tensors(out))
 
-    names = {id(one): name for name, one in module.named_modules()}
-    for one in module.modules():
-        if one._parameters:
-            handles += [one.register_forward_pre_hook(begin), one.register_forward_hook(end)]
+    names = {id(each): name for name, each in module.named_modules()}
+    for each in module.modules():
+        if each._parameters:
+            handles += [each.register_forward_pre_hook(begin), each.register_forward_hook(end)]
     try:
         yield parts
     finally:

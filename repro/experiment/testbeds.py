@@ -172,6 +172,9 @@ class Modelled(Ranks):
     exchange_s_per_byte: NonNegative = 0.0  # of a sparsified gradient, besides selection and messages
     # number of concurrent messages -> factor on the time of a byte; for links that are not fair
     congestion: Congestion = Field(default_factory=dict)
+    # share of messages whose last packet is lost, drawn from the seed; they arrive resend_s later
+    lost_messages: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    resend_s: NonNegative = 0.2  # the least time-out of Linux's TCP
 
     @field_validator("congestion")
     @classmethod
@@ -229,6 +232,8 @@ class Emulated(Modelled):
     share_spread: NonNegative = Field(default=0.0, exclude=True)
     switch_hosts: Count | None = Field(default=None, exclude=True)
     shuffled: bool = Field(default=False, exclude=True)
+    lost_messages: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, exclude=True)
+    resend_s: NonNegative = Field(default=0.2, exclude=True)
     slow_down: Annotated[float, Field(ge=1)]
     shrink: Annotated[float, Field(ge=1)] = 1.0
     send_buffer: Annotated[int, Field(ge=4096)] | None = None

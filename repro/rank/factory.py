@@ -119,4 +119,6 @@ def virtual_network(testbed: Modelled, seed: int = 0) -> Network:
         local_alpha=testbed.local_alpha_s,
         local_beta=testbed.local_beta_s_per_byte,
         congestion=tuple(sorted(testbed.congestion.items())),
+        lost=testbed.lost_messages,
+        resend=testbed.resend_s,
     )

@@ -99,7 +99,7 @@ class FairLinks(Links):
     def between_hosts(
         self, source: int, to: int, nbytes: int, deliver: Callable[[], None], left: Callable[[], None], lane: Hashable
     ) -> None:
-        wire, latency = nbytes * self.network.beta, self.network.latency(nbytes)
+        wire, latency = nbytes * self.network.beta, self.latency(source, to, nbytes)
         connection = self.open.get((source, to))
         if nbytes <= self.network.short and not (connection and any(m.lane == lane for m in connection.messages)):
             end = self.scheduler.now + wire

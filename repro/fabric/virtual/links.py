@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import partial
+from hashlib import blake2b
 from typing import NamedTuple
 
 from repro.fabric.virtual.network import Network
@@ -69,10 +70,22 @@ class Links:
         tx = now if now > free else free
         self.tx_free[host] = tx + wire
         arrival = tx + network.alpha
-        if network.by_size:
-            arrival = self.in_order(source, to, lane, tx + network.latency(nbytes))
+        if network.by_size or network.lost:
+            arrival = self.in_order(source, to, lane, tx + self.latency(source, to, nbytes))
         scheduler.at(arrival, to, partial(self._head_arrives, to, wire, deliver))
         scheduler.at(tx + wire, source, left)
+
+    def latency(self, source: int, to: int, nbytes: int) -> float:
+        """The latency of a message that is sent now, with the wait for a lost packet."""
+        latency = self.network.latency(nbytes)
+        return latency + self.network.resend if self.network.lost and self._loses(source, to) else latency
+
+    def _loses(self, source: int, to: int) -> bool:
+        """Whether a message that is sent now loses a packet. It follows from the time, so that a resumed run, whose
+        messages are at the same times, loses the same ones."""
+        text = f"{self.network.seed} {source} {to} {self.scheduler.now!r}"
+        draw = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+        return draw < self.network.lost * 2**64
 
     def in_order(self, source: int, to: int, lane: Hashable, arrival: float) -> float:
         """The arrival time, delayed until the previous message of the lane has arrived, as MPI's ordering requires."""

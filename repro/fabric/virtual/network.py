@@ -26,6 +26,8 @@ class Network:
     shuffled  hosts are along the chain in an order drawn from the seed, instead of rank order
     congestion  (messages under way at once, how many times as long a byte takes then) in increasing order, of a network
              that is not fair; interpolated linearly in the logarithms from (1, 1), beyond the last as the last
+    lost     the share of messages whose last packet is lost, drawn from the seed: they arrive `resend` seconds later,
+             when TCP has sent that packet again
     """
 
     alpha: float
@@ -41,6 +43,8 @@ class Network:
     local_alpha: float = 0.0
     local_beta: float = 0.0
     congestion: tuple[tuple[int, float], ...] = ()
+    lost: float = 0.0
+    resend: float = 0.0
 
     def latency(self, nbytes: int) -> float:
         """The alpha of a message of `nbytes`."""

@@ -2,7 +2,7 @@
 
 The times equal those of the event simulation to the last bit (`repro.fabric.virtual.links`,
 `collectives.ring_allreduce`). The fast path is used if no other message can interfere with the ring's:
-- the links are `Links` without hosts and with one alpha, waits have no limit, and every rank of the run takes part;
+- the links are `Links` without hosts and losses and with one alpha, waits have no limit, and every rank of the run takes part;
 - only the ranks' main tasks are alive, none has sent since the first rank arrived, and no message is in flight;
 - the last of the ring's messages reaches its receiver before any later message of a rank can.
 Otherwise all ranks fall back to the event simulation, from the times at which they arrived. Before a rank that has not
@@ -62,8 +62,9 @@ class RingFastPath:
         self.wanted: Ring | None = None
         self.by_events: set[int] = set()  # ranks that fall back to the event simulation
         network = links.network
-        # with FairLinks, hosts or by_size, messages interfere or overtake each other
-        self.possible = type(links) is Links and not network.hosts and not network.by_size and size > 1
+        # with FairLinks, hosts or by_size, messages interfere or overtake each other; with losses some are late
+        alike = not (network.hosts or network.by_size or network.lost)
+        self.possible = type(links) is Links and alike and size > 1
         scheduler.when_stuck = self._release
 
     def ring(self, ring: Ring, rank: int) -> bool:

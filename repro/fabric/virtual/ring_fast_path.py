@@ -2,7 +2,7 @@
 
 The times equal those of the event simulation to the last bit (`repro.fabric.virtual.links`,
 `collectives.ring_allreduce`). The fast path is used if no other message can interfere with the ring's:
-- the links are `Links` without hosts and losses and with one alpha, waits have no limit, and every rank of the run takes part;
+- the links are `Links` without hosts and losses and with one alpha, waits have no limit, and all ranks take part;
 - only the ranks' main tasks are alive, none has sent since the first rank arrived, and no message is in flight;
 - the last of the ring's messages reaches its receiver before any later message of a rank can.
 Otherwise all ranks fall back to the event simulation, from the times at which they arrived. Before a rank that has not

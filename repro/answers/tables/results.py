@@ -18,7 +18,7 @@ from repro.answers.figures.specification import Experiment
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import best, grouped
 from repro.core import config_folders
-from repro.core.errors import InputError
+from repro.core.errors import InputError, unknown_name
 from repro.records import catalogue
 from repro.records.identity import Identity
 from repro.records.kinds import KINDS, SIMULATED
@@ -120,11 +120,17 @@ def read(paper: str, root: Path | None) -> Results:
 
 
 def arrange(paper: str, records: Iterable[Found], root: Path | None = None, sweeps: Iterable[Drawn] = ()) -> Results:
-    """Group the runs of a paper by the experiments of `reports/<paper>/figures.yaml`."""
-    specs = _experiments(paper)
+    """Group the runs of a paper by the experiments of `reports/<paper>/figures.yaml`.
+
+    InputError for a claim on an experiment that is not one of these: it would never be judged.
+    """
+    specs, file = _experiments(paper), claims_of(paper)
+    for claim in file.claims:
+        if claim.experiment not in specs and not any(spec.is_of(claim.experiment) for spec in specs.values()):
+            raise unknown_name(f"experiment of claim {claim.id}", claim.experiment, specs, all_of="figures.yaml")
     runs = Runs.of(_renamed(run, specs) for run in records)
     drawn = [Drawn(_renamed(each.run, specs), each.draws) for each in sweeps]
-    results = Results(paper, runs, specs, claims_of(paper), root, sweeps=drawn)
+    results = Results(paper, runs, specs, file, root, sweeps=drawn)
     for name, spec in specs.items():
         results._show(name, spec, runs)
     grouped_already = {number for group in (*results.shown.values(), *results.others) for number in group.records}

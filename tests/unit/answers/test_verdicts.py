@@ -25,9 +25,11 @@ from repro.answers.claims.verdict import (
     Sample,
     Verdict,
 )
+from repro.answers.figures.specification import Experiment
 from repro.answers.pages import wording
 from repro.answers.pages.claim_tables import ClaimTables
 from repro.answers.pages.files import Files
+from repro.answers.tables import results
 from repro.answers.tables.runs import Runs
 from repro.core.errors import InputError
 
@@ -250,3 +252,10 @@ def test_one_emulated_run_that_no_draw_moves_decides_no_time(tmp_path):
         assert verdict(tmp_path, CLAIM, of(2.5, 2.5, 2.5, **alone), "emulated").verdict.answer == REPRODUCED
     theory = CLAIM | {"about": "theory"}
     assert verdict(tmp_path, theory, of(2.5), "emulated").verdict.answer == REPRODUCED
+
+
+def test_a_claim_on_an_experiment_that_its_page_does_not_know_is_an_error(monkeypatch):
+    """It would be `not run` for ever, whatever is run."""
+    monkeypatch.setattr(results, "_experiments", lambda paper: {"fig4-mnst": Experiment()})
+    with pytest.raises(InputError, match=r"^unknown experiment of claim \S+ 'fig4-\S+'.*fig4-mnst"):
+        results.arrange("pipesgd", [])

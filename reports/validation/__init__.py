@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from repro.answers.claims.residuals import validation_runs
 from repro.answers.figures.specification import Shown
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import provenance
@@ -24,7 +25,7 @@ MADE_WITH = ("hardware", "results", "commit", "torch", "finished")
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
     runs = catalogue.runs(PAGE, results)
-    validated = tables.latest(runs)
+    validated = sorted(validation_runs(runs), key=tables.place_of)
     controls = newest((run for run in runs if run.identity.trains), place_and_seed)
     sharing = newest((run for run in runs if run.identity.program == "shares"), place_and_seed)
     steps, pairs = tables.steps(validated), emulated.pairs(controls)

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
 from repro.answers.claims.residuals import APART
-from repro.answers.tables.selection import QUICK
 from repro.records.record import Found
-from repro.records.variants import newest, of_one_machine
 
-PAPER = "validation"
 MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed before any run
 LATER_MEDIAN_GOAL, LATER_P95_GOAL, RATIO_GOAL = 0.03, 0.10, 0.05  # set later
 
 
-def latest(runs: Iterable[Found]) -> list[Found]:
-    """The validation's run of each place, seed and machine that is the newest."""
-    probes = [run for run in runs if run.identity.program == PAPER]
-    latest = sorted(newest(probes, of_one_machine), key=_place)
-    full = [run for run in latest if run.identity.scale != QUICK]  # a quick run does not count beside others
-    return full or latest
-
-
-def _place(run: Found) -> list[str]:
+def place_of(run: Found) -> list[str]:
     """The place of a run among the rows."""
     identity, testbed = run.identity, run.identity.testbed
     place = (identity.experiment, testbed.name, testbed.launcher, run.label, identity.seed, identity.scale)

@@ -29,7 +29,6 @@ from repro.answers.claims.verdict import Interval, Sample, question_left, verdic
 from repro.answers.tables import columns
 from repro.answers.tables.columns import Filter
 from repro.answers.tables.runs import Runs
-from repro.answers.tables.selection import is_busy
 from repro.core import config_folders
 from repro.core.errors import InputError, unknown_name
 from repro.records import catalogue
@@ -348,8 +347,7 @@ def validation_steps(results: Path | None) -> list[dict[str, Any]]:
     return [
         {"run": run.record.name, "observed_s": step["observed_s"]["median"]}
         | {name: step[name] for name in ("strategy", "bytes", "simulated_s")}
-        for run in catalogue.runs("validation", results)
-        if run.identity.program == "validation"  # not a control
-        if run.identity.experiment not in residuals.APART and not is_busy(run)
+        for run in residuals.validation_runs(catalogue.runs(residuals.VALIDATION, results))
+        if run.identity.experiment not in residuals.APART
         for step in run.probe.found["rows"]
     ]

@@ -14,15 +14,25 @@ from typing import Any
 import numpy as np
 
 from repro.answers.tables.runs import Runs
+from repro.answers.tables.selection import QUICK, is_busy
 from repro.records.identity import Part
 from repro.records.record import Found
-from repro.records.variants import same_work
+from repro.records.variants import newest, of_one_machine, same_work
 
 # Experiments of the validation that count neither for its goal nor for the error of simulated numbers: ranks share
 # cores, which the simulation does not model; or an experiment repeats another to find a cause.
 APART = ("contention", "slowed")
+VALIDATION = "validation"  # the program
 SEED = 20261126  # fixed before the first draw
 RATES = ("_per_s",)  # endings of names of rates, which are divided by the factor
+
+
+def validation_runs(runs: Iterable[Found]) -> list[Found]:
+    """The validation's runs that say how far simulated times are off: of each place, seed and machine the newest, none
+    on a busy machine, and none of scale quick beside others. Those of APART are among them; controls are not."""
+    probes = [run for run in runs if run.identity.program == VALIDATION and not is_busy(run)]
+    latest = newest(probes, of_one_machine)
+    return [run for run in latest if run.identity.scale != QUICK] or latest
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from repro import strategies
+from repro.answers.claims.evidence import validation_steps
+from repro.answers.claims.residuals import validation_runs
 from repro.answers.pages.build import build as build_pages
 from repro.core.errors import InputError
 from repro.experiment import config as configs
@@ -197,14 +199,16 @@ def test_the_latest_whole_run_counts(tmp_path):
     write(tmp_path, "old", summary(0.3, finished="2026-01-01T00:00:00+00:00"))
     write(tmp_path, "new", summary(0.1, finished="2026-01-02T00:00:00+00:00"))
     write(tmp_path, "trial", summary(0.9, finished="2026-01-03T00:00:00+00:00", scale="quick"))
-    steps = tables.steps(tables.latest(catalogue.runs("validation", tmp_path)))
+    steps = tables.steps(validation_runs(catalogue.runs("validation", tmp_path)))
     assert steps["error"].tolist() == [pytest.approx(10)]
+    (step,) = validation_steps(tmp_path)  # the error of simulated numbers is that of the page
+    assert step["simulated_s"] == pytest.approx(1.1 * step["observed_s"])
 
 
 def test_errors_by_strategy_are_closed_forms(tmp_path):
     for i, error in enumerate((0.01, -0.02, 0.03, 0.5)):
         write(tmp_path, str(i), summary(error, variant=f"p={i}"))
-    (row,) = tables.errors(tables.steps(tables.latest(catalogue.runs("validation", tmp_path))), []).to_dict("records")
+    (row,) = tables.errors(tables.steps(validation_runs(catalogue.runs("validation", tmp_path))), []).to_dict("records")
     assert row["median"] == pytest.approx(2.5) and row["worst"] == pytest.approx(50)
     assert row["mean"] == pytest.approx(13) and row["met"] == "no" and row["spread"] == pytest.approx(30)
 
@@ -216,7 +220,7 @@ def test_errors_of_ratios_are_those_of_steps_of_one_run(tmp_path):
     write(tmp_path, "both", first)
     write(tmp_path, "alone", summary(-0.5, variant="p=3") | {"workers": 3, "factors": {"workers": 3}})
     write(tmp_path, "slow", first | {"experiment": "slowed", "factors": {"workers": 2, "slowed": 4}})
-    steps = tables.steps(tables.latest(catalogue.runs("validation", tmp_path)))
+    steps = tables.steps(validation_runs(catalogue.runs("validation", tmp_path)))
     for row in tables.ratios(steps).to_dict("records"):
         assert row["p95"] == pytest.approx(10) and row["met"] == "no" and row["ratios"] == 1
     (found,) = tables.slowed(steps).to_dict("records")

@@ -167,8 +167,8 @@ def own_runs(paper: str, where: Sequence[str], command: str, beside: object = No
 
 
 def sent_runs(args: argparse.Namespace) -> tuple[list[Record], list[CutOff]]:
-    """The selected runs of the archives, and without a selection their unfinished runs."""
-    from repro.records import archive
+    """The selected runs of the archives, of copies the newest, and without a selection their unfinished runs."""
+    from repro.records import archive, variants
     from repro.records.record import Found
 
     contents = [archive.read(path) for path in args.archives]
@@ -176,10 +176,9 @@ def sent_runs(args: argparse.Namespace) -> tuple[list[Record], list[CutOff]]:
     cut_off = [each for content in contents for each in content.unfinished if each.run.identity.paper == args.paper]
     if not finished and not cut_off:
         raise InputError(f"publish: {', '.join(map(str, args.archives))}: no runs of {args.paper}")
-    runs = {run.name: Found("archive", run) for run in finished}
-    if not args.where:
-        return [each.record for each in runs.values()], cut_off
-    return [each.record for each in select_runs(list(runs.values()), args.paper, args.where, "publish")], []
+    runs = variants.newest([Found("archive", run) for run in finished], lambda run: run.record.name)
+    chosen = select_runs(runs, args.paper, args.where, "publish")
+    return [run.record for run in chosen], [] if args.where else cut_off
 
 
 def select_runs(runs: Sequence[Found], paper: str, where: Sequence[str], command: str) -> list[Found]:

@@ -21,7 +21,12 @@ from typing import Any, Literal, get_args
 OfTestbed = Literal["measured", "emulated", "simulated"]
 Kind = Literal["measured", "measured, padded", "emulated", "simulated"]
 KINDS = MEASURED, PADDED, EMULATED, SIMULATED = get_args(Kind)
-DECIDING = (MEASURED, EMULATED, SIMULATED, PADDED)  # of the numbers for a claim the first with a verdict decides
+DECIDING = (
+    MEASURED,
+    EMULATED,
+    SIMULATED,
+    PADDED,
+)  # of the numbers for a claim the first whose verdict is not open decides
 SLEEP = "sleep"
 
 

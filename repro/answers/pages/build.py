@@ -33,10 +33,10 @@ def build(
 ) -> list[Path]:  # fmt: skip
     """Build the page of one paper, or all pages and the overview; returns the written files, pages first.
 
-    results: the only results folder to read (default: workspace and reference, see `repro.answers.tables.loading`);
+    results: the only results folder to read (default: workspace and reference, see `repro.records.catalogue`);
     out: the folder of the pages (`reports_root()`); say: called with a line before pages are built; pdf: figures as PDF
     too; meanwhile: called while other processes build pages. Equal results give equal bytes. Pages whose inputs have
-    not changed stay as they are (`repro.answers.pages.build_pages`); a page's outdated figures and tables are removed.
+    not changed stay as they are (`repro.answers.pages.built`); a page's outdated figures and tables are removed.
     """
     names = [*overview.papers(), *overview.across()]
     if results == reference_root():  # it holds no runs of other people's papers

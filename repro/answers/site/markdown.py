@@ -1,6 +1,6 @@
 """A MyST parser for plain GitHub Markdown: HTML is text, there are no directives, links and pictures stay in the site.
 
-This keeps results from doing harm if their text is not escaped (`repro.answers.tables.escaping`).
+This keeps results from doing harm if their text is not escaped (`repro.answers.pages.markdown`).
 """
 
 from __future__ import annotations

@@ -78,6 +78,18 @@ def test_contributed_runs_are_published(places, capsys, contributed):
     assert status == 0 and out.startswith("published 1 runs") and out.endswith(", kept 1\n")
 
 
+def test_of_copies_in_several_archives_the_newest_is_published(places, capsys):
+    archives = []
+    for day in ("02", "01"):  # the older one is given last
+        put(places, "a-1", provenance=CLEAN | {"finished_at": f"2026-01-{day}T00:00:00+00:00"})
+        archives.append(str(places / f"day{day}.zip"))
+        assert command(capsys, "contribute", "pipesgd", archives[-1])[0] == 0
+    (places / "workspace").rename(places / "elsewhere")
+    assert command(capsys, "publish", "pipesgd", "--from", *archives)[0] == 0
+    (run,) = reference.read("pipesgd")
+    assert run.provenance["finished_at"].startswith("2026-01-02")
+
+
 def test_the_same_runs_are_the_same_bytes_and_name_no_machine(places, capsys, contributed):
     before = contributed.read_bytes()
     assert command(capsys, "contribute", "pipesgd", str(contributed))[0] == 0 and contributed.read_bytes() == before

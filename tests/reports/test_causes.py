@@ -9,6 +9,7 @@ import yaml
 
 from repro.answers.claims.causes import judge_causes, read_causes
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
+from repro.answers.claims.stats import format_number
 from repro.answers.pages.cause_section import CauseSection
 from repro.answers.pages.files import Files
 from repro.core.errors import InputError
@@ -83,6 +84,10 @@ def test_a_cause_after_another_is_judged_against_that_ones_runs(tmp_path):
     assert (first.status, second.status) == ("excluded", "tested")
     section = CauseSection("pipesgd", [first, second], {OURS: 1, SECOND: 2}, Files("pipesgd", tmp_path))
     assert section.unexplained == [] and "excluded" in section.table
+    assert f"(with: {CAUSE['short']})" in section.table  # the second row's number without it is not our claim's
+    excluded = statuses(read(tmp_path, CAUSE, later), ours=miss, cause_copies=1.2 * miss, cause_both=2 * miss)
+    (left,) = CauseSection("pipesgd", excluded[::-1], {OURS: 1, SECOND: 2}, Files("pipesgd", tmp_path)).unexplained
+    assert left.startswith(f"C1: {format_number(miss)}")  # ours, not that of the earlier cause's runs
     assert section.picture.startswith("![") and (tmp_path / "figures/pipesgd/ladder.png").is_file()
 
 

@@ -68,7 +68,9 @@ def test_headlines_that_are_not_reproduced_have_reasons_in_few_words_and_in_full
     page, text = reported(paper).page, unescape(reported(paper).text)
     assert page.claims.headlines and all(one.claim.scope or page.file.scope for one in page.claims.headlines)
     for one in page.claims.headlines:
-        assert len(wording.short_reason(one, page.file).split()) <= 15
+        short, listed = wording.short_reason(one, page.file), wording.reasons([one], page.file)
+        assert len(short.split()) <= 15 and "..." not in short
+        assert not listed or f"{short} ({wording.basis(listed[0], one.claim.id, page.claims.statuses)})" in text
         assert all(unescape(reason.cause) in text for reason in wording.reasons([one], page.file))
     for one in page.judged:
         if one.claim.headline and one.verdict.answer == "not reproduced":

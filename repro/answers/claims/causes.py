@@ -104,12 +104,14 @@ def read_causes(path: Path, file: File) -> list[Cause]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A printed number with our number from the runs with a cause, and from those without; None: no such run."""
+    """A printed number with our number from the runs with a cause, from those without, which may have earlier causes,
+    and from the claim's own runs; None: no such run."""
 
     claim: Claim
     predicted: float
     with_cause: float | None
     without: float | None
+    ours: float | None
 
     def hits(self, ours: float | None) -> bool:
         """Whether a number of ours is in the paper's range with its tolerance."""
@@ -147,7 +149,8 @@ def judge_causes(causes: Sequence[Cause], evaluator: ClaimEvaluator) -> list[Ste
     def compare(cause: Cause, predictions: Predictions) -> Iterator[Comparison]:
         for name, predicted in predictions.items():
             claim = claims[name]
-            yield Comparison(claim, predicted, number_with(cause, claim, evaluator), without(cause, claim))
+            ours = _number(claim, cause.kind, evaluator)
+            yield Comparison(claim, predicted, number_with(cause, claim, evaluator), without(cause, claim), ours)
 
     def without(cause: Cause, claim: Claim) -> float | None:
         if cause.after:

@@ -68,7 +68,8 @@ class ConditionalVerdict:
         """`reproduced (40 of 41), of the 41 draws in 64 that reproduce it`"""
         if self.verdict is not None:
             return f"{self.verdict.text}, of the {self.reproducing} draws in {self.draws} that reproduce it"
-        return f"not resolved: {self.reproducing} of {self.draws} draws reproduce it, {LEAST_REPRODUCING} are needed"
+        needed = f"{LEAST_REPRODUCING} are needed" + (": draw more" if self.draws < LEAST_REPRODUCING else "")
+        return f"not resolved: {self.reproducing} of {self.draws} draws reproduce it, {needed}"
 
 
 @dataclass(frozen=True)

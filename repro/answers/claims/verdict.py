@@ -187,12 +187,12 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """`smaller: 0.44 of it, at another baseline (11×)`"""
+        """`smaller: 0.44 of the paper's, at another baseline (11×)`"""
         return self._words(", at another baseline ({})")
 
     @property
     def label(self) -> str:
-        """`smaller: 0.44 of it, baseline 11×`: the words in short, for a picture."""
+        """`smaller: 0.44 of the paper's, baseline 11×`: the words in short, for a picture."""
         return self._words(", baseline {}")
 
     def _words(self, baseline: str) -> str:
@@ -203,7 +203,7 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """`smaller: 0.44 of it (64 of 64; its size 20 of 64; baseline 1.1×)`"""
+        """`smaller: 0.44 of the paper's (64 of 64; its size 20 of 64; baseline 1.1×)`"""
         shares = "; its size ".join(share.text for share in (self.share, self.size) if share and share.drawn)
         if self.answer == OPEN and not shares and not self.reason:
             shares = "seeds or repetitions differ"
@@ -215,8 +215,8 @@ class Verdict:
 
 
 def factor_text(factor: float) -> str:
-    """`0.44 of it`, `2.7 times it`"""
-    return f"{format_number(factor, 2)} {'of' if factor < 1 else 'times'} it"
+    """`0.44 of the paper's`, `2.7 times the paper's`"""
+    return f"{format_number(factor, 2)} {'of' if factor < 1 else 'times'} the paper's"
 
 
 def verdict_of(sample: Sample, low: float | None, high: float | None, effect: Effect | None = None) -> Verdict:

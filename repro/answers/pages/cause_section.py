@@ -57,7 +57,7 @@ class CauseSection:
     def rungs(self) -> Iterator[dict[str, str | float]]:
         """The rows of the ladder, as `draw_ladder` takes them."""
         for name, steps in self.by_claim.items():
-            first, ends = steps[0].headline.without, steps[0].headline.claim.paper
+            first, ends = steps[0].headline.ours, steps[0].headline.claim.paper
             by = middle_of_range(*(math.nan if end is None else end for end in (ends.low, ends.high)))
             if first is None or not by or not first / by > 0:
                 continue
@@ -78,7 +78,7 @@ class CauseSection:
                 "claim": f"C{self.numbers[name]}",
                 "cause": Markdown(step.cause.short),
                 "paper": Markdown(step.headline.claim.paper.shown),
-                "ours without, with": f"{shown(step.headline, 'without')}, {shown(step.headline, 'with_cause')}",
+                "ours without, with": Markdown(f"{self._without(step)}, {shown(step.headline, 'with_cause')}"),
                 "predicted": shown(step.headline, "predicted"),
                 "second number: paper, ours with": Markdown("; ".join(map(self._second, step.second))),
                 "status": step.status,
@@ -87,6 +87,18 @@ class CauseSection:
             for step in steps
         ]
         return self.files.text_table(frame_of_cells(rows), "causes")
+
+    def _without(self, step: Step) -> str:
+        """Our number without a cause, and what its runs have that our number for the claim does not."""
+        without = shown(step.headline, "without")
+        if step.cause.after is not None:
+            return f"{without} (with: {self.shorts[step.cause.after]})"
+        return f"{without} (before we mended it)" if step.cause.without else without
+
+    @cached_property
+    def shorts(self) -> Mapping[str, str]:
+        """cause -> its name"""
+        return {step.cause.id: step.cause.short for step in self.steps}
 
     def _second(self, second: Comparison) -> str:
         return f"C{self.numbers[second.claim.id]}: {second.claim.paper.shown}, {shown(second, 'with_cause')}"
@@ -101,7 +113,7 @@ class CauseSection:
         """(our number after the accepted causes, the paper's, whether they agree within the tolerance)"""
         accepted = [step.headline for step in steps if step.status in (TESTED, IMPLIED)]
         last = accepted[-1] if accepted else steps[0].headline
-        which = "with_cause" if accepted else "without"
+        which = "with_cause" if accepted else "ours"
         return shown(last, which), last.claim.paper.shown, last.hits(getattr(last, which))
 
     @property

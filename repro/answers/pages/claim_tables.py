@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from repro.answers.claims.claims import Claim, File
@@ -23,13 +23,14 @@ FOLDED = (REPRODUCED, wording.NOT_JUDGED, *wording.GIVEN)  # verdicts whose long
 
 @dataclass(frozen=True)
 class ClaimTables:
-    """by_claim: claim -> its verdicts, one for each kind of number."""
+    """by_claim: claim -> its verdicts, one for each kind of number. statuses: of the paper's causes."""
 
     paper: str
     file: File
     by_claim: Mapping[str, Sequence[ClaimVerdict]]
     experiments: Mapping[str, Experiment]
     files: Files
+    statuses: wording.Statuses = field(default_factory=dict)
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
@@ -53,14 +54,23 @@ class ClaimTables:
             "paper": Markdown(judged.claim.paper.shown),
             "ours": ours if judged.estimate else DASH,
             "verdict": judged.verdict.text if judged.verdict.judged else judged.verdict.answer,
-            "reason": wording.short_reason(judged, self.file),
+            "reason": self._short_reason(judged),
         }
+
+    def _short_reason(self, judged: ClaimVerdict) -> str:
+        """The first reason in a few words, and what it rests on."""
+        short = wording.short_reason(judged, self.file)
+        if not (listed := wording.reasons([judged], self.file)):
+            return short
+        return Markdown(f"{short} ({wording.basis(listed[0], judged.claim.id, self.statuses)})")
 
     @property
     def headline_reasons(self) -> list[Markdown]:
         """Each reason why headlines do not hold as printed, in full, with the numbers of its claims."""
         pairs = [
-            (wording.full(reason), each) for each in self.headlines for reason in wording.reasons([each], self.file)
+            (wording.full(reason, each.claim.id, self.statuses), each)
+            for each in self.headlines
+            for reason in wording.reasons([each], self.file)
         ]
         return [Markdown(f"{tables.fit_cell(text)} {claims}.") for text, claims in self._grouped(pairs).items()]
 
@@ -90,7 +100,7 @@ class ClaimTables:
             {
                 "claim": f"C{self.numbers[each.claim.id]}",
                 "the paper's baseline": Markdown(printed.what),
-                "paper": Markdown(printed.paper.shown),
+                "printed, or from printed numbers": Markdown(printed.paper.shown),
                 "ours, simulated": wording.interval(printed.paper, given.baseline) if given.baseline else DASH,
                 "verdict at the paper's baseline": given.text,
             }
@@ -112,7 +122,7 @@ class ClaimTables:
         for of in self.by_claim.values():
             decisive = wording.deciding(of)
             kinds = [decisive] if decisive.verdict.judged else of
-            reason = DASH if decisive.verdict.settled else wording.reason(kinds, self.file)
+            reason = DASH if decisive.verdict.settled else wording.reason(kinds, self.file, self.statuses)
             groups[wording.place(decisive)].setdefault(reason, []).append(list(of))
         first: dict[str, int] = {}
         made: dict[str, dict[Markdown, Markdown]] = {}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from repro.answers.claims.causes import steps_of_paper
+from repro.answers.claims.causes import Step, steps_of_paper
 from repro.answers.claims.claims import File, Finding
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import format_number
@@ -100,13 +100,20 @@ class PaperPage:
 
     @cached_property
     def claims(self) -> ClaimTables:
-        return ClaimTables(self.paper, self.file, self.by_claim, self.results.experiments, self.files)
+        statuses = {
+            (step.cause.experiment, step.headline.claim.id): step.status for step in self.steps if step.cause.experiment
+        }
+        return ClaimTables(self.paper, self.file, self.by_claim, self.results.experiments, self.files, statuses)
+
+    @cached_property
+    def steps(self) -> Sequence[Step]:
+        """What each cause does to each claim's number."""
+        return steps_of_paper(self.paper, self.results.evaluator)
 
     @cached_property
     def causes(self) -> CauseSection:
         """Why our numbers differ from the paper's."""
-        steps = steps_of_paper(self.paper, self.results.evaluator)
-        return CauseSection(self.paper, steps, self.claims.numbers, self.files)
+        return CauseSection(self.paper, self.steps, self.claims.numbers, self.files)
 
     @property
     def name(self) -> str:

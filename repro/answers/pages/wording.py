@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from repro.answers.claims.causes import CONJECTURE
 from repro.answers.claims.claims import File, Paper, Reason
 from repro.answers.claims.decides import NONE
 from repro.answers.claims.evaluate import ClaimVerdict
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOT_JUDGED = "not judged"
+Statuses = Mapping[tuple[str, str], str]  # (experiment of a cause, claim) -> the status of the cause for this claim
 # order of verdicts on a page of claims
 STRIP = (NOT_REPRODUCED, SMALLER, LARGER, OPEN, SAME_DIRECTION, REPRODUCED, NOT_JUDGED, *GIVEN)
 
@@ -57,9 +58,9 @@ def interval(paper: Paper, of: Interval, about: str = "time", part: str = "") ->
 
 
 def value(paper: Paper, of: float, about: str = "time", digits: int = 3) -> str:
-    """A number in the unit of the paper's; shares with four decimals."""
+    """A number in the unit of the paper's; accuracies with four decimals, with two digits as percentage points."""
     if about == "accuracy" and paper.unit != "x" and abs(of) <= 1:
-        return f"{of:.4f}"
+        return f"{100 * of:.1f}" if digits == 2 else f"{of:.4f}"
     return format_number(100 * of if paper.unit == "%" else of, digits)
 
 
@@ -90,9 +91,17 @@ def reasons(of_kinds: Sequence[ClaimVerdict], file: File) -> list[Reason]:
     return [reason for reason in own if any(reason.kind in (None, each.kind) for each in unsettled)]
 
 
-def full(reason: Reason) -> Markdown:
-    """A reason in full, and whether it was tested."""
-    return Markdown(f"{reason.cause} ({f'tested: {reason.tested}' if reason.tested else 'conjecture'})")
+def basis(reason: Reason, claim: str, statuses: Statuses) -> str:
+    """What a reason rests on: the status of the cause whose runs it names; else `drawn` or `run`; else `conjecture`."""
+    if reason.tested is None:
+        return CONJECTURE
+    return statuses.get((reason.tested, claim), "drawn" if "--draws" in reason.tested.split() else "run")
+
+
+def full(reason: Reason, claim: str, statuses: Statuses) -> Markdown:
+    """A reason in full, what it rests on, and the experiment that shows it."""
+    runs = f": {reason.tested}" if reason.tested else ""
+    return Markdown(f"{reason.cause} ({basis(reason, claim, statuses)}{runs})")
 
 
 def unjudged_reason(judged: ClaimVerdict) -> str:
@@ -100,11 +109,11 @@ def unjudged_reason(judged: ClaimVerdict) -> str:
     return judged.verdict.reason if judged.claim.not_here is None else Markdown(judged.verdict.reason)
 
 
-def reason(of_kinds: Sequence[ClaimVerdict], file: File) -> Markdown:
+def reason(of_kinds: Sequence[ClaimVerdict], file: File, statuses: Statuses) -> Markdown:
     """The reasons why a claim does not hold as printed; else why it is not judged, and what a verdict needs."""
-    if listed := reasons(of_kinds, file):
-        return Markdown(" ").join(map(full, listed))
     claim, judged = of_kinds[0].claim, any(each.verdict.judged for each in of_kinds)
+    if listed := reasons(of_kinds, file):
+        return Markdown(" ").join(full(each, claim.id, statuses) for each in listed)
     if any(each.verdict.judged and not each.verdict.settled for each in of_kinds):
         return Markdown(DASH)
     unjudged = [each for each in of_kinds if each.verdict.answer in UNJUDGED and each.verdict.reason]
@@ -119,7 +128,7 @@ def reason(of_kinds: Sequence[ClaimVerdict], file: File) -> Markdown:
 def short_reason(judged: ClaimVerdict, file: File) -> str:
     """The first reason in a few words; a dash if the claim holds as printed."""
     if listed := reasons([judged], file):
-        return Markdown(listed[0].short or textwrap.shorten(listed[0].cause, 90, placeholder=" ..."))
+        return Markdown(listed[0].short or listed[0].cause)
     if not judged.verdict.settled and judged.evidence.decided_by not in ("", NONE):
         return f"It depends most on an assumed input: {judged.evidence.decided_by}."
     return DASH if judged.verdict.judged else unjudged_reason(judged) or DASH

@@ -133,10 +133,10 @@ def test_what_agrees_on_an_implied_input_is_consistent_with_it_and_what_disagree
 def test_a_word_says_by_how_much_ours_is_off_and_whether_the_baseline_is_the_papers():
     size = Share(0, 64, drawn=True)
     off = Verdict(SMALLER, Share(64, 64, drawn=True), size, factor=1.19 / 2.7)
-    assert off.text == "smaller: 0.44 of it (64 of 64; its size 0 of 64)"
+    assert off.text == "smaller: 0.44 of the paper's (64 of 64; its size 0 of 64)"
     at = {name: AtBaseline(11.3, reproduced) for name, reproduced in (("same", True), ("another", False))}
     larger = Verdict(LARGER, size, factor=2.7, baseline=at["same"])
-    assert larger.text == f"larger: 2.7 times it (0 of 64; baseline 11{TIMES})"
+    assert larger.text == f"larger: 2.7 times the paper's (0 of 64; baseline 11{TIMES})"
     for word in WORDS:  # agreement and disagreement alike
         assert Verdict(word, baseline=at["another"]).words == f"{word}, at another baseline (11{TIMES})"
     assert "baseline" not in Verdict(CONSISTENT, baseline=at["another"]).words

@@ -120,5 +120,5 @@ def virtual_network(testbed: Modelled, seed: int = 0) -> Network:
         local_beta=testbed.local_beta_s_per_byte,
         congestion=tuple(sorted(testbed.congestion.items())),
         lost=testbed.lost_messages,
-        resend=testbed.resend_s,
+        resend=testbed.resend_s if testbed.lost_messages else 0.0,
     )

@@ -78,7 +78,8 @@ def verify_papers(papers: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     context.set_forkserver_preload(["__main__", "repro.answers.claims.published_verdicts"])
     folders = config_folders.folders_variable()
     with worker_processes(count, context, config_folders.inherit_folders, folders) as pool:
-        started = [pool.submit(verify_paper, paper) for paper in papers]  # `pool.map` ends an interrupt with a traceback
+        # not `pool.map`, which ends an interrupt with a traceback
+        started = [pool.submit(verify_paper, paper) for paper in papers]
         yield from (paper.result() for paper in started)
 
 

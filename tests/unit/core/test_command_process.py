@@ -52,6 +52,12 @@ def runs(pid: str) -> bool:
         return False
 
 
+def computed_s(pid: int) -> float:
+    """The seconds that a process has computed outside of the kernel."""
+    with open(f"/proc/{pid}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[11]) / os.sysconf("SC_CLK_TCK")
+
+
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes in /proc")
 @pytest.mark.parametrize(
     ("does", "sign", "status"),
@@ -68,10 +74,14 @@ def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(does, sig
     command = subprocess.Popen(words, env=outer, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     folder, forked, outside = command.stdout.readline().split()
     try:
-        # Popen returns when exec closes its pipe, just before /proc shows the new environment
+        # Popen returns when exec closes its pipe, just before /proc shows the new environments of what was started
         wait_until(lambda: command_guard.processes_of(folder), "the process that the command started is seen")
+        wait_until(lambda: len(command_guard.processes_of("/outer")) == 2, "the process outside is outside")
         assert command_guard.processes_of(folder) and os.path.isdir(folder) and runs(forked)
         assert set(command_guard.processes_of("/outer")) == {command.pid, int(forked)}  # the guard ends by itself
+        if does == "compute":  # it says so before it begins, when a signal still has an effect
+            before = computed_s(command.pid)
+            wait_until(lambda: computed_s(command.pid) > before + 0.2, "the computation is under way")
         command.send_signal(sign)
         assert command.wait(LIMIT_S) == status
         wait_until(lambda: not (command_guard.processes_of(folder) or os.path.exists(folder) or runs(forked)), "an end")

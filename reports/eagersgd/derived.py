@@ -24,7 +24,7 @@ def runtime_by_length(group: Runs) -> Outcome:
     return by_seed(group, correlation, "no lengths of batches recorded")
 
 
-def staleness(run: Found) -> dict[int, int]:
+def count_staleness(run: Found) -> dict[int, int]:
     """Rounds between a gradient's step and the round that accepted it -> the number of such gradients of all ranks."""
     counts: Counter[int] = Counter()
     for of_rank in run.training.staleness:
@@ -51,7 +51,7 @@ def staleness_explained(group: Runs, variant: str) -> Outcome:
     """The share of accepted gradients that are at most as late as one injected delay explains (`rounds_of_a_delay`)."""
     values = {}
     for seed, run in group.seeds(variant).items():
-        ages, most = staleness(run), rounds_of_a_delay(run)
+        ages, most = count_staleness(run), rounds_of_a_delay(run)
         if ages and most:
             values[seed] = sum(n for age, n in ages.items() if age <= most) / sum(ages.values())
     return Outcome(values) if values else Outcome(reason=f"no staleness, or no injector with a bound, for {variant}")

@@ -29,14 +29,20 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     runs = sorted(newest(catalogue.runs(PAGE, results), of_one_machine), key=place_of)
     trained, probes = ([run for run in runs if run.identity.trains is kind] for kind in (True, False))
     made = {
-        "trained": training([run for run in trained if run.identity.experiment != DRAWN]),
-        "drawn": training([run for run in trained if run.identity.experiment == DRAWN]),
+        "trained": tabulate_training([run for run in trained if run.identity.experiment != DRAWN]),
+        "drawn": tabulate_training([run for run in trained if run.identity.experiment == DRAWN]),
         "probes": pd.DataFrame([probe_row(run) for run in probes]),
         "provenance": provenance.table(provenance.group_by(GROUPED, runs), MADE_WITH),
     }
     specs = Specs(PAGE, files, lambda shown: made[shown.table])
-    line = sentence(runs)
-    shown = {"figure": specs.figure, "table": specs.table, "line": line, "any": bool(runs), "missed": missed(probes)}
+    line = describe_runs(runs)
+    shown = {
+        "figure": specs.figure,
+        "table": specs.table,
+        "line": line,
+        "any": bool(runs),
+        "missed": list_missed(probes),
+    }
     return write_page(template(f"{PAGE}/page.md.j2", **shown), PAGE, files), line
 
 
@@ -47,7 +53,7 @@ def place_of(run: Found) -> list[str]:
     return [str(part) for part in place]
 
 
-def sentence(runs: list[Found]) -> Markdown:
+def describe_runs(runs: list[Found]) -> Markdown:
     """How many strategies, networks and runs there are, and on which GPUs."""
     if not runs:
         return Markdown("No results yet: `make gpu-queue` makes them.")
@@ -55,23 +61,23 @@ def sentence(runs: list[Found]) -> Markdown:
     strategies, networks = {run.identity.strategy.name for run in trained}, {run.model_name for run in trained}
     experiments = {run.identity.experiment for run in runs}
     return Markdown.escape(
-        f"{len(strategies)} strategies and {len(networks)} networks trained on {gpus(trained) or 'no GPU'}: "
-        f"{len(runs)} runs of {len(experiments)} experiments, on {gpus(runs) or 'no GPU'}."
+        f"{len(strategies)} strategies and {len(networks)} networks trained on {name_gpus(trained) or 'no GPU'}: "
+        f"{len(runs)} runs of {len(experiments)} experiments, on {name_gpus(runs) or 'no GPU'}."
     )
 
 
-def gpus(runs: list[Found]) -> str:
+def name_gpus(runs: list[Found]) -> str:
     return " and ".join(sorted({gpu for run in runs if (gpu := run.record.hardware.more.get("gpu"))}))
 
 
-def missed(probes: list[Found]) -> list[Markdown]:
+def list_missed(probes: list[Found]) -> list[Markdown]:
     """The goals that measurements missed, a sentence each, from the runs' own lines."""
     wrong = [run for run in probes if False in (run.probe.found.get("met"), run.probe.found.get("agree"))]
     line = Markdown("`{}`, {}: {}")
     return [line.format(run.identity.experiment, run.label, run.probe.line) for run in wrong]
 
 
-def training(runs: list[Found]) -> pd.DataFrame:
+def tabulate_training(runs: list[Found]) -> pd.DataFrame:
     """A row a training run, in milliseconds and megabytes."""
     table = make_frame([run_row(run) | _named(run) for run in runs])
     if runs:

@@ -40,12 +40,12 @@ def ratio_of_rests(group: Runs, experiment: str, of: str, over: str, column: str
 @function
 def layer_ratio(group: Runs, layer: str, above: str, below: str) -> Outcome:
     """A layer's pull over its forward pass, or the reverse, from the profile measured by the default's run."""
-    seconds = {seed: waits(run).get(layer) for seed, run in group.seeds("default").items()}
+    seconds = {seed: read_waits(run).get(layer) for seed, run in group.seeds("default").items()}
     values = {seed: of[above] / of[below] for seed, of in seconds.items() if of}
     return Outcome(values) if values else Outcome(reason=f"no profile of default with a layer {layer}")
 
 
-def waits(run: Found) -> dict[str, dict[str, float]]:
+def read_waits(run: Found) -> dict[str, dict[str, float]]:
     """layer -> seconds of its pull, if pulled alone, and of its forward pass; {} for a run that measured no profile."""
     if not (profile := (run.training.pipeline or {}).get("profile")):
         return {}
@@ -70,11 +70,11 @@ def waiting_layers(group: Runs) -> Outcome:
 @function
 def batches_count(group: Runs) -> Outcome:
     """The number of batches that iBatch chose."""
-    values = {seed: float(len(pulls)) for seed, run in group.seeds("ibatch").items() if (pulls := batches(run))}
+    values = {seed: float(len(pulls)) for seed, run in group.seeds("ibatch").items() if (pulls := read_batches(run))}
     return Outcome(values) if values else Outcome(reason="no batches of ibatch")
 
 
-def batches(run: Found) -> Sequence[tuple[int, int]]:
+def read_batches(run: Found) -> Sequence[tuple[int, int]]:
     """The first and last layer of each batch, counted from 1."""
     return (run.training.pipeline or {}).get("batches") or ()
 

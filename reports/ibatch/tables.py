@@ -15,7 +15,7 @@ from repro.answers.pages.reference import Quoted, quoted
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import row_of
 from repro.records.record import Found
-from repro.reports.ibatch.derived import batches, waits
+from repro.reports.ibatch.derived import read_batches, read_waits
 
 PAPER = "ibatch"
 ESTIMATED, OF_26 = "estimated processors", f"processors implied by 26{TIMES}"
@@ -112,7 +112,7 @@ def layers(results: Results) -> pd.DataFrame:
         about | {"layer": str(place), "what": what, "ms": 1e3 * seconds}
         for about, run in _runs(results, "fig3")
         if about["mode"] == IBATCH
-        for place, of in enumerate(waits(run).values(), 1)
+        for place, of in enumerate(read_waits(run).values(), 1)
         for what, seconds in (("pull", of["pull"]), ("forward computation", of["forward"]))
     )
 
@@ -139,7 +139,7 @@ def timeline(results: Results) -> pd.DataFrame:
 def case(results: Results) -> pd.DataFrame:
     """The case study: batches, and milliseconds of pulls, of overlap and to the end of the forward pass."""
     return pd.DataFrame(
-        about | {"mode": CALLED[about["mode"]], "batches": _written(batches(run))}
+        about | {"mode": CALLED[about["mode"]], "batches": _written(read_batches(run))}
         | {f"{name}_ms": 1e3 * row[f"per_rank.first_step.{name}_s"] for name in ("forward_end", "pull", "overlap")}
         for about, run in _runs(results, "fig3")
         if "per_rank.first_step.pull_s" in (row := row_of(run))

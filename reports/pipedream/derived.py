@@ -25,7 +25,7 @@ from repro.reports.pipedream.stages import (
     PIPEDREAM,
     SINGLE,
     Rates,
-    configuration,
+    describe_stages,
     machines,
     shape,
 )
@@ -47,7 +47,7 @@ def _one(group: Runs, value: float | None, reason: str) -> Outcome:
 @function
 def configuration_found(group: Runs, printed: str) -> Outcome:
     """1 if the partitioner chose the printed configuration, 0.5 for another one of the same kind, else 0."""
-    configurations = (configuration(run) for run in group.records.values() if run.label == PIPEDREAM)
+    configurations = (describe_stages(run) for run in group.records.values() if run.label == PIPEDREAM)
     chosen = next(filter(None, configurations), "")
     agreement = 1.0 if chosen == printed else 0.5 if chosen and shape(chosen) == shape(printed) else 0.0
     return _one(group, agreement if chosen else None, "no configuration was found")
@@ -57,7 +57,7 @@ def configuration_found(group: Runs, printed: str) -> Outcome:
 def unmixed(group: Runs) -> Outcome:
     """The number of Table 1's rows whose configuration does not mix data, model and pipeline parallelism."""
     runs = [run for run in group.records.values() if run.label == PIPEDREAM]
-    configs = {run.identity.experiment: configuration(run) for run in runs}
+    configs = {run.identity.experiment: describe_stages(run) for run in runs}
     kinds = [shape(config) for row, config in configs.items() if config and row.startswith("table1-")]
     several = float(sum(kind != MIXED for kind in kinds)) if len(kinds) > 1 else None
     return _one(group, several, "fewer than two rows with a configuration")

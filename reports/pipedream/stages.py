@@ -31,7 +31,7 @@ MIXED = "replicated pipeline"  # data, model and pipeline parallelism together
 Rates = Mapping[tuple[str, str], float]  # (experiment, variant) -> samples a second
 
 
-def configuration(run: Found) -> str:
+def describe_stages(run: Found) -> str:
     """`7-1`; "" for a run without stages."""
     result = run.record.result
     return str((result.pipeline or {}).get("config") or "") if isinstance(result, TrainResult) else ""

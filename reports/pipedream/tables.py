@@ -16,7 +16,17 @@ from repro.answers.tables.runs import Runs
 from repro.records.record import Found
 from repro.reports.pipedream import contradictions
 from repro.reports.pipedream.derived import over, row_rate
-from repro.reports.pipedream.stages import ALLREDUCE, ASP, BSP, PAPER, PIPEDREAM, ROWS, SINGLE, configuration, machines
+from repro.reports.pipedream.stages import (
+    ALLREDUCE,
+    ASP,
+    BSP,
+    PAPER,
+    PIPEDREAM,
+    ROWS,
+    SINGLE,
+    describe_stages,
+    machines,
+)
 
 # The paper's names.
 GIVEN = "paper-config"  # PipeDream in the configuration that the paper prints
@@ -99,7 +109,7 @@ def saved_bytes(results: Results) -> pd.DataFrame:
 def configurations(results: Results) -> pd.DataFrame:
     """A row for each of Table 1's: the printed configuration, and our partitioner's (`found`)."""
     printed = quoted(PAPER).table.query("quantity == 'configuration'").set_index("row")["value"]
-    ours = {ROWS[row]: configuration(run) for row, group in rows_of(results).items() for run in group.records.values()
+    ours = {ROWS[row]: describe_stages(run) for row, group in rows_of(results).items() for run in group.records.values()
             if run.label == PIPEDREAM}  # fmt: skip
     rows = [(row, printed.get(row, "not printed"), config, "simulated") for row, config in ours.items()]
     return pd.DataFrame(rows, columns=["row", "printed", "found", "kind"])

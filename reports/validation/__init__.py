@@ -54,7 +54,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         return table.assign(**dict.fromkeys(lacking, float("nan"))) if len(table) else table
 
     specs = Specs(PAGE, files, rows)
-    line = sentence(tables.errors(counted, []).to_dict("records"))
+    line = describe_error(tables.errors(counted, []).to_dict("records"))
     shown = {name: len(made[name]) for name in ("slowed", "shares", *factors)}
     shown |= {"misses": len(made["worst"]), "controls": len(controls)}
     goals = {"median": f"{tables.MEDIAN_GOAL:.0%}", "p95": f"{tables.P95_GOAL:.0%}", "later": later(steps)}
@@ -63,7 +63,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     return write_page(text, PAGE, files), line
 
 
-def sentence(every: list[dict]) -> Markdown:
+def describe_error(every: list[dict]) -> Markdown:
     """The error of simulated step times, and whether it meets the goal."""
     if not every:
         return Markdown(f"No results yet: `repro run {PAGE}` makes them.")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import os
 import sys
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 from repro.cli.publishing import in_checkout, lock_reference, render_pages
-from repro.core import config_folders
 from repro.core.errors import FaultError, InputError
 from repro.core.terminal import one_line
-from repro.core.worker_processes import worker_processes
+from repro.core.worker_processes import open_processes
 
 SHOWN = 3  # maximum number of printed differences of a run
 
@@ -58,29 +54,16 @@ def check_published(write: bool) -> None:
                 write_table(readme, readme_table.NAME, markdown_table(readme_table.rows(reference_root())))
     elif interrupted:
         raise FaultError(f"verify: a publish of {', '.join(interrupted)} was interrupted; run `repro verify --write`")
-    changed = 0
-    for line, different in verify_papers(reference.papers()):
-        changed += len(different)
-        print(*different, line, sep="\n")
+    changed, papers = 0, reference.papers()
+    with open_processes(len(papers), ["repro.answers.claims.published_verdicts"]) as start:
+        for result in [start(verify_paper, paper) for paper in papers]:
+            line, different = result()
+            changed += len(different)
+            print(*different, line, sep="\n")
     if changed:
         raise FaultError(f"verify: {changed} verdicts changed; `repro verify --write` publishes the new ones")
     if committed and is_outdated(gpu_page, workloads.NAME, workloads.workloads_table(reference_root())):
         raise FaultError(f"verify: the table of {workloads.PAGE} is outdated; `repro verify --write` writes it")
-
-
-def verify_papers(papers: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """`verify_paper` of each, in their order, in a process a core: nearly all of it is arithmetic."""
-    count = min(len(papers), len(os.sched_getaffinity(0)))
-    if count <= 1:
-        yield from map(verify_paper, papers)
-        return
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", "repro.answers.claims.published_verdicts"])
-    folders = config_folders.folders_variable()
-    with worker_processes(count, context, config_folders.inherit_folders, folders) as pool:
-        # not `pool.map`, which ends an interrupt with a traceback
-        started = [pool.submit(verify_paper, paper) for paper in papers]
-        yield from (paper.result() for paper in started)
 
 
 def verify_paper(paper: str) -> tuple[str, list[str]]:

@@ -38,6 +38,10 @@ class Group(Column):
     pass
 
 
+class Recorded(Group):
+    """A group of which a run may lack entries that another has."""
+
+
 # --- sources that are no path
 
 
@@ -176,31 +180,21 @@ COLUMNS = (
     Column("peak_mb", _peak_mb, "largest memory of a rank, 10^6 bytes"),
     Column("peak_of", "result.memory.of", "which memory: gpu or resident"),
     Column("free_arithmetic", "result.free_arithmetic", "whether compression is modelled to take no time"),
-    Group(TARGET, _targets, "s and iterations to a target: to_0.97_s; infinity if not reached"),
+    Recorded(TARGET, _targets, "s and iterations to a target: to_0.97_s; infinity if not reached"),
     Group("factors.", "identity.factors", "factors of the experiment"),
     Group("options.", "identity.strategy.options", "of the strategy"),
-    Group("phases.", "result.phases", "s an iteration on the main thread; their sum is the step"),
-    Group("step.", "result.step", "s of iterations on rank 0"),
-    Group("final.", "result.final", "all scores at the end"),
-    Group("counters.", "result.counters", "counts by the strategy"),
+    Recorded("phases.", "result.phases", "s an iteration on the main thread; their sum is the step"),
+    Recorded("step.", "result.step", "s of iterations on rank 0"),
+    Recorded("final.", "result.final", "all scores at the end"),
+    Recorded("counters.", "result.counters", "counts by the strategy"),
     Group("allreduce.", "result.allreduce", "the choice of `auto`"),
-    Group("pipeline.", "result.pipeline", "stages and schedule"),
-    Group(LOSS, _losses, "last: training loss, a mean since the last stop; fallen: by how much since the first"),
-    Group(RANKS, _means_over_ranks, "means over the ranks that report an entry"),
+    Recorded("pipeline.", "result.pipeline", "stages and schedule"),
+    Recorded(LOSS, _losses, "last: training loss, a mean since the last stop; fallen: by how much since the first"),
+    Recorded(RANKS, _means_over_ranks, "means over the ranks that report an entry"),
     Group("wall.", "wall", "s by the clock on the wall, of rank 0, by activity"),
-    Group("result.", "result.found", "single values that a probe found"),
+    Recorded("result.", "result.found", "single values that a probe found"),
 )  # fmt: skip
-RECORDED = (
-    "final.",
-    "counters.",
-    "phases.",
-    "result.",
-    "pipeline.",
-    "step.",
-    RANKS,
-    LOSS,
-    TARGET,
-)  # a run may lack these
+RECORDED = tuple(column.name for column in COLUMNS if isinstance(column, Recorded))  # prefixes
 
 
 def run_row(run: Found) -> dict[str, Any]:

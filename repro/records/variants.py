@@ -1,11 +1,12 @@
-"""Which runs are alike, which of them is the newest, and what a run's label is: decided here alone.
+"""Which runs are alike, which of them is the newest, and what a run's label is.
 
 Runs are `alike` if their configurations are equal, but for the seed; only such runs may be averaged. A `place` may hold
 several that are not, of which the `newest` counts. A figure shows only runs of `comparable` conditions. A `label` says
 how a run differs from its experiment's own variant.
 
 Other modules choose among runs by what they ask here, and decide something else: which group of comparable runs a page
-shows (`repro.answers.tables.selection`), whose duration says how long a run takes (`repro.launch.forecast`).
+shows (`repro.answers.tables.selection`), whose duration says how long a run takes (`repro.launch.forecast`). Only the
+ranking pairs trainings by a key of its own (`repro.answers.ranking.statistical`).
 """
 
 from __future__ import annotations

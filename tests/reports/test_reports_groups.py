@@ -58,8 +58,8 @@ def test_a_run_that_is_not_as_its_experiment_has_it_is_a_variant_of_its_own(tmp_
         folder = tmp_path / "pipesgd" / FIG4.name / name
         folder.mkdir(parents=True)
         write_summary(folder, run | {"run": name}, more)
-    found = arrange("pipesgd", catalogue.runs("pipesgd", tmp_path), NOWHERE).of(FIG4.name)["measured"]
-    assert list(found.frame["variant"]) == ["Pipe-SGD", "Pipe-SGD, K=3"]
+    shown = arrange("pipesgd", catalogue.runs("pipesgd", tmp_path), NOWHERE).of(FIG4.name)["measured"]
+    assert list(shown.frame["variant"]) == ["Pipe-SGD", "Pipe-SGD, K=3"]
 
 
 def test_simulated_results_group_by_testbed_parameters_and_not_by_machine():
@@ -143,11 +143,11 @@ def test_testbeds_of_probes_are_an_axis_machines_and_scales_are_not():
     smoke = timing(workers=2, scale="quick", seed=6)
     rough = timing(kind="simulated", testbed="virtual")
     every = [*measured, stranger, smoke, rough, timing(kind="simulated")]
-    found = arrange("pipesgd", map(found_of, every), NOWHERE)
-    of_kinds = found.of("timing-model")
+    results = arrange("pipesgd", map(found_of, every), NOWHERE)
+    of_kinds = results.of("timing-model")
     assert list(of_kinds["measured"].frame["workers"]) == [2, 3]
-    assert of_kinds["simulated"].first.identity.testbed.name == "paper/pipesgd" and len(found.others) == 3
-    assert set(provenance.others(found.others)["experiment"]) == {"timing-model"}
+    assert of_kinds["simulated"].first.identity.testbed.name == "paper/pipesgd" and len(results.others) == 3
+    assert set(provenance.others(results.others)["experiment"]) == {"timing-model"}
 
 
 def test_of_each_run_the_latest_counts_and_of_a_testbed_its_latest_parameters():

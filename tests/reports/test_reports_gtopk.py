@@ -98,8 +98,8 @@ def test_a_selection_on_a_gpu_is_over_that_on_the_cpu(page):
     runs = page.results.shown["fig11", "measured"].records.values()
 
     def with_rows(change):
-        found = ({"found": run.probe.found | {"rows": change(run.probe.found["rows"])}} for run in runs)
-        return Runs.of(run.changed(run.probe.model_copy(update=of)) for run, of in zip(runs, found, strict=True))
+        changes = ({"found": run.probe.found | {"rows": change(run.probe.found["rows"])}} for run in runs)
+        return Runs.of(run.changed(run.probe.model_copy(update=of)) for run, of in zip(runs, changes, strict=True))
 
     def on_cpu(rows):
         return [row for row in rows if row["device"].lower().startswith("cpu")]

@@ -75,11 +75,11 @@ def test_pieces_of_a_pass_are_one_box():
     pieces = [("forward", 0, 1, 0), ("forward", 1.001, 2, 0), ("forward", 2, 3, 1), ("wait", 3, 4, None),
               ("forward", 4, 5, 1), ("backward", 5, 6, 0)]  # fmt: skip
     trace = [{"rank": 0, "line": "main", "name": n, "start": a, "end": b, "minibatch": m} for n, a, b, m in pieces]
-    found = [
+    rows = [
         (box.name, box.minibatch, box.start, box.end)
         for box in schedules.main_passes(SimpleNamespace(training=SimpleNamespace(trace=trace)))
     ]
-    assert found == [("forward", 0, 0, 2), ("forward", 1, 2, 5), ("backward", 0, 5, 6)]
+    assert rows == [("forward", 0, 0, 2), ("forward", 1, 2, 5), ("backward", 0, 5, 6)]
 
 
 def test_memory_that_was_not_predicted_is_seen(page):

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from repro.answers import collecting
 from repro.answers.pages import built, overview
@@ -19,7 +14,7 @@ from repro.core.errors import InputError, unknown_name
 from repro.core.not_none import not_none
 from repro.core.paths import REPORTS, reference_root, reports_root
 from repro.core.terminal import warn
-from repro.core.worker_processes import worker_processes
+from repro.core.worker_processes import Start, open_processes
 
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
 # modules that all processes need, imported once
@@ -48,7 +43,7 @@ def build(
     pages = {name: before for name in names if (before := _unchanged(name, results, out, pdf))}
     missing = [name for name in names if name not in pages]
     if paper is None:
-        with _processes(len(missing)) as start:
+        with open_processes(len(missing), IMPORTED) as start:
             pages |= _pages(missing, results, out, say, start, pdf, meanwhile)
             pages[overview.PAGE] = start(
                 overview.build, {name: each.summary for name, each in pages.items()}, out, pdf
@@ -73,22 +68,6 @@ def _unchanged(name: str, results: Path | None, out: Path, pdf: bool = False) ->
     """A page of an earlier build whose inputs have not changed since."""
     before = Built.before(name, out)
     return before if before.is_current(built.inputs(name, results), pdf) else None
-
-
-Start = Callable[..., Callable[[], Any]]  # starts a function with these arguments; returns a function for its result
-
-
-@contextmanager
-def _processes(count: int) -> Iterator[Start]:
-    """Run functions in up to `count` processes, at most one a core; in this process if that is one."""
-    processes = min(count, len(os.sched_getaffinity(0)))
-    if processes <= 1:
-        yield partial
-        return
-    fresh = multiprocessing.get_context("forkserver")  # this process may have threads of drawing
-    fresh.set_forkserver_preload(["__main__", *IMPORTED])
-    with worker_processes(processes, fresh, config_folders.inherit_folders, config_folders.folders_variable()) as pool:
-        yield lambda *work: pool.submit(*work).result
 
 
 def _pages(

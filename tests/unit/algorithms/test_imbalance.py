@@ -34,8 +34,8 @@ EVERY = ["random_one", "random_n", "random_draws", "shifting", "cloud"]  # but f
 
 
 def injector(name, workers=4, seed=0, **options):
-    given = plugin_maker("imbalance")({"name": name, **options})
-    config = RunConfig.model_construct(imbalance=given, workers=workers, seed=seed, timeout_s=120, min_compute_s=None)
+    plugin = plugin_maker("imbalance")({"name": name, **options})
+    config = RunConfig.model_construct(imbalance=plugin, workers=workers, seed=seed, timeout_s=120, min_compute_s=None)
     imbalance.check_imbalance(config)
     return imbalance.imbalance_for(config)
 
@@ -255,8 +255,8 @@ def test_a_key_depends_on_imbalance_only_where_there_is_some(tmp_path):
     assert keyed_values(traced.config) != before  # by what the file holds, not by its name
     assert "repro.algorithms.imbalance.trace" in roots_of(traced.config)
     assert not any(root.startswith("repro.algorithms.imbalance") for root in roots_of(plain))
-    found = cache_key.imported_modules(roots_of(plain))
-    assert "repro.algorithms.imbalance.base" in found and "repro.algorithms.imbalance.cloud" not in found
+    modules = cache_key.imported_modules(roots_of(plain))
+    assert "repro.algorithms.imbalance.base" in modules and "repro.algorithms.imbalance.cloud" not in modules
 
 
 def test_every_injector_has_a_file_of_its_options():

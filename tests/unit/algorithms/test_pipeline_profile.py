@@ -120,11 +120,11 @@ def test_branches_lists_and_unused_nodes():
     nodes = [node(10), node(2, "Add(1)"), node(9, activation="[8.0; 16.0]"), node(1, "Input0")]
     edges = [(1, 9), (9, 10), (9, 2), (10, 2), (2, 4)]
     lines = [*nodes, node(4, "__getitem__(1)"), *(f"\tnode{source} -- node{user}" for source, user in edges)]
-    found = profile.parse_profile("\n".join(lines), "x")
-    assert [layer.name for layer in found.layers] == ["node9 Linear", "node10 Linear", "node2 Add"]
-    assert [layer.activation_bytes for layer in found.layers] == [24, 8, 8]
-    assert sorted(found.edges) == [(0, 1), (0, 2), (1, 2)]
-    assert Downsets.of(found).leaving.tolist() == [0, 24, 32, 0]  # node9's outputs cross two cuts
+    parsed = profile.parse_profile("\n".join(lines), "x")
+    assert [layer.name for layer in parsed.layers] == ["node9 Linear", "node10 Linear", "node2 Add"]
+    assert [layer.activation_bytes for layer in parsed.layers] == [24, 8, 8]
+    assert sorted(parsed.edges) == [(0, 1), (0, 2), (1, 2)]
+    assert Downsets.of(parsed).leaving.tolist() == [0, 24, 32, 0]  # node9's outputs cross two cuts
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from repro.experiment.run import Run, run_states
 from repro.launch.forecast import Estimate, total_duration
 from repro.launch.progress import format_duration
 from repro.records.record import Found
+from repro.records.variants import user_changes
 
 if TYPE_CHECKING:
     from repro.launch.show import Shown
@@ -245,9 +246,17 @@ def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     committed = [run for run in published if place(run.record) in compared]
     runs = build_table("runs", [*here, *committed])
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
-    mine_named = zip(mine["paper"], mine["experiment"], mine["model"], mine["dataset"], strict=True)
-    printed = {place: quoted_numbers(named[each.run]) for place, each in zip(mine_named, trained, strict=True)}
+    printed = {run.record.name: printed_for(run, quoted_numbers(named[run.record.run])) for run in here}
     return comparison.format_tables(comparison.tabulate_ending(mine, theirs, printed))
+
+
+def printed_for(run: Found, quoted: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """column -> the number that the paper prints for a training: none for a configuration that the user changed, and no
+    score beside that of stand-in data. quoted: those of its experiment (`quoted_numbers`)."""
+    if user_changes(run.identity):
+        return {}
+    columns = [column for column in quoted if column != "final" or not run.training.dataset.standin]
+    return {column: quoted[column][name] for column in columns if (name := run.identity.variant) in quoted[column]}
 
 
 def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:

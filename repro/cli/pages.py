@@ -1,71 +1,18 @@
-"""`repro report`: build the pages from results alone, and a site; a paper's headline claims on a terminal."""
+"""`repro report`: build the pages from results alone, and a site."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json
 from repro.core.errors import InputError
-from repro.core.terminal import one_line
-from repro.records.catalogue import REFERENCE, WORKSPACE
 
 if TYPE_CHECKING:
-    from repro.answers.claims.evaluate import ClaimVerdict
     from repro.answers.site.build import Site
-
-# origin of a number -> the user's words for it
-FROM = {WORKSPACE: "yours", REFERENCE: "reference", f"{REFERENCE} / {WORKSPACE}": "reference and yours"}
-LINES = 12  # maximum number of a paper's headlines on a terminal
-
-
-def judge_headlines(paper: str) -> list[list[ClaimVerdict]]:
-    """A paper's headline claims, each judged for every kind of number; [] for a paper without claims."""
-    from repro.answers.claims import published_verdicts
-    from repro.answers.pages import overview, wording
-
-    verdicts = published_verdicts.judge_claims(paper, None) if paper in overview.papers() else []
-    return [list(kinds) for kinds in wording.by_claim(verdicts).values() if kinds[0].claim.headline]
-
-
-def claim_rows(claims: Sequence[Sequence[ClaimVerdict]]) -> list[dict[str, str]]:
-    """A row for each claim, with the kind of number that decides it: settled claims, then open, then not judged."""
-    from repro.answers.pages import wording
-
-    deciding = sorted(
-        map(wording.deciding, claims), key=lambda judged: (not judged.verdict.settled, not judged.verdict.judged)
-    )
-    return [
-        {
-            "verdict": judged.verdict.answer,
-            "paper": judged.claim.paper.shown,
-            "ours": wording.ours(judged),
-            "kind": judged.kind,
-        }
-        | {"from": FROM.get(judged.evidence.origin, judged.evidence.origin), "claim": judged.claim.text}
-        | {"reason": judged.verdict.reason}
-        for judged in deciding
-    ]
-
-
-def format_claims(claims: Sequence[dict[str, str]]) -> str:
-    """A line for each claim, at most `LINES`, and the number of further ones."""
-    shown = [
-        (row["verdict"], f"paper {row['paper']}", f"{row['ours']} {row['kind']}, {row['from']}", _claim(row))
-        for row in claims
-    ]
-    widths = [max(map(len, column)) for column in zip(*shown)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
-    more = [f"and {len(lines) - LINES + 1} more on the page"] if len(lines) > LINES else []
-    return "\n".join([*lines[: LINES - len(more)], *more])
-
-
-def _claim(row: dict[str, str]) -> str:
-    return f"{row['claim']} ({one_line(row['reason'])})" if row["reason"] else row["claim"]
 
 
 def add_commands(commands: Any) -> None:
@@ -113,18 +60,19 @@ def build_pages(paper: str) -> dict[str, str] | None:
         return cached
     from repro.answers.pages import overview
     from repro.answers.pages.build import build, is_ours
+    from repro.cli.headlines import format_headlines, judge_headlines
 
     if paper not in {**overview.papers(), **overview.across()}:
         return None
     if not is_ours(paper):
         build(paper, say=print_progress)  # an error here is only a warning when all pages are built
     build(say=print_progress)
-    rows = claim_rows(judge_headlines(paper))
+    answers = format_headlines(judge_headlines(paper)) if paper in overview.papers() else ""
     site = build_site(out)
     made = {
         "page": str(site.page(paper)),
         "index": str(site.index),
-        "claims": format_claims(rows) if rows else "",
+        "claims": answers,
     }
     user_cache.save_cached("page", key, made)
     return made

@@ -21,45 +21,43 @@ NAMES = ["variant", "variant_name", "strategy"]  # columns by which a side of `c
 NONE = float("nan")  # in a column of texts; a table shows it as `-`
 NOTES = "notes"  # an attribute of a table: notes on its runs
 CLUSTER = "srun"  # the launcher whose ranks are on several machines
-Numbers = Mapping[str, Mapping[str, float]]  # column -> variant -> the paper's number
+Numbers = Mapping[str, float]  # column -> the paper's number
 
 
 def tabulate_ending(
-    mine: pd.DataFrame, reference: pd.DataFrame, papers: Mapping[tuple[Any, ...], Numbers] | None = None
+    mine: pd.DataFrame, reference: pd.DataFrame, papers: Mapping[str, Numbers] | None = None
 ) -> list[tuple[str, pd.DataFrame]]:
     """A title and a table for each place: a row a variant and configuration, medians over seeds.
 
     mine, reference: tables `runs` of `repro.records.tables`, built together. `ms`: of an iteration; `range`: of its
     seeds; `over`: the first row's time of a sample over this row's; `busy`: what others took of the machine meanwhile;
-    `ms, reference`: the iteration of the committed runs of the same place, variant and configuration. papers: (paper,
-    experiment, model, data set) -> the paper's columns `final`, `ms` and `over VARIANT`, each shown beside ours where
-    we have one.
+    `ms, reference`: the iteration of the committed runs of the same place, variant and configuration. papers: name of a
+    run -> the paper's numbers for it, in the columns `final`, `ms` and `over VARIANT`, each shown beside ours where we
+    have one.
     """
     tables = []
     known = _medians(reference, PLACE_COLUMNS).droplevel("variant")["ms"].to_dict() if len(reference) else {}
     for place, group in _medians(mine, PLACE_COLUMNS).groupby(PLACE_COLUMNS, sort=False):
         rows = group.reset_index([*PLACE_COLUMNS, "configuration", "variant_name"]).rename_axis(None)
         paper, experiment, model, dataset, testbed, kind, scale = place
-        printed = (papers or {}).get((paper, experiment, model, dataset), {})
+        printed = [(papers or {}).get(run, {}) for run in rows["run"]]
         table = rows[["seeds", "ms"]].copy()
         if (rows["seeds"] > 1).any():
             table["range"] = rows["range"]
-        _beside(table, "ms", printed, rows)
+        _beside(table, "ms", printed)
         sample = rows["ms"] / rows["batch"]
         first = {variant: i for i, variant in reversed(list(enumerate(rows["variant_name"])))}
-        bases = [
-            rows["variant_name"].iloc[0],
-            *(name.removeprefix("over ") for name in printed if name.startswith("over ")),
-        ]
+        compared = (name for numbers in printed for name in numbers if name.startswith("over "))
+        bases = [rows["variant_name"].iloc[0], *(name.removeprefix("over ") for name in compared)]
         for base in [base for base in dict.fromkeys(bases) if base in first]:
             table[f"over {base}"] = sample.iloc[first[base]] / sample
-            _beside(table, f"over {base}", printed, rows)
+            _beside(table, f"over {base}", printed)
         for target in [column for column in _targets(rows) if (rows[column] < math.inf).any()][-1:]:
             unit, by = ("ms", 1e3) if (rows[target] < 1).any() else ("s", 1)
             table[f"{unit} to {target.removeprefix(TARGET).removesuffix('_s')}"] = rows[target] * by
         table["final"] = rows["final"]
         if rows["final"].notna().any():
-            _beside(table, "final", printed, rows)
+            _beside(table, "final", printed)
         places = zip(rows["variant_name"], rows["configuration"], strict=True)
         table["busy"] = rows["busy"]
         table["ms, reference"] = [known.get((*place, *which)) for which in places]
@@ -72,8 +70,8 @@ def tabulate_ending(
     return tables
 
 
-def _beside(table: pd.DataFrame, column: str, printed: Numbers, rows: pd.DataFrame) -> None:
-    table[f"{column}, paper"] = [printed.get(column, {}).get(variant) for variant in rows["variant_name"]]
+def _beside(table: pd.DataFrame, column: str, printed: Sequence[Numbers]) -> None:
+    table[f"{column}, paper"] = [numbers.get(column) for numbers in printed]
 
 
 def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
@@ -124,19 +122,8 @@ def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     trained = runs[runs["step_s"].notna() & ~runs["breakdown"].astype(bool)]
     numbers = ["step_s", "final", *_targets(runs)]  # all null where no accuracy is computed
     machine = ["kind", "launcher", "ranks", "cores"]
-    named = [
-        *place,
-        "variant_name",
-        "configuration",
-        "variant",
-        "besides",
-        "seed",
-        "batch",
-        "origin",
-        "finished_at",
-        *machine,
-    ]
-    named.append("free_arithmetic")
+    named = [*place, "variant_name", "configuration", "variant", "besides", "seed", "batch", "origin", "finished_at",
+             "run", *machine, "free_arithmetic"]  # fmt: skip
     floats = [*numbers, "cpu_taken_share"]
     trained = trained[[*dict.fromkeys([*named, *floats])]].astype(dict.fromkeys(floats, "float64"))
     trained = newest_rows(trained, [*place, "variant_name", "configuration", "seed"])
@@ -152,6 +139,7 @@ def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     most_taken = zip(groups["kind"].first(), groups["cpu_taken_share"].max(), strict=True)
     made["busy"] = [taken_by_others(kind, share) or NONE for kind, share in most_taken]
     made["besides"] = groups["besides"].first()
+    made["run"] = groups["run"].first()
     made["free_arithmetic"] = groups["free_arithmetic"].any()
     if "batch" not in place:
         made["batch"] = groups["batch"].median().astype("float64")

@@ -208,7 +208,7 @@ class Labelled(NamedTuple):
 
 def label(run: Identity) -> str:
     """`Pipe-SGD + T, 3 epochs`: the variant's name, and the values at which the user changed its experiment's own."""
-    return _label(run, run.values, _changes(run))
+    return _label(run, run.values, user_changes(run))
 
 
 def labels(records: Sequence[Finished]) -> list[Labelled]:
@@ -219,7 +219,7 @@ def labels(records: Sequence[Finished]) -> list[Labelled]:
     # older runs of a configuration do not record its changes, so they are taken from all of its runs
     changes: dict[tuple[Any, ...], dict[str, None]] = defaultdict(dict)
     for group, configuration, record in zip(groups, digests, records, strict=True):
-        changes[group, configuration] |= dict.fromkeys(_changes(record.identity))
+        changes[group, configuration] |= dict.fromkeys(user_changes(record.identity))
     paths = [[*changes[key]] for key in zip(groups, digests, strict=True)]
 
     def made() -> list[str]:
@@ -238,7 +238,8 @@ def _label(run: Identity, values: Values, paths: Sequence[str]) -> str:
     return ", ".join(filter(None, [run.variant, _described(values, paths)]))
 
 
-def _changes(run: Identity) -> list[str]:
+def user_changes(run: Identity) -> list[str]:
+    """The paths at which the user changed an experiment's own values, but for minor ones."""
     return [path for path in run.changed if path not in run.minor_paths]
 
 

@@ -131,7 +131,8 @@ def judge_claim(claim: Claim, kind: str, evidence: Evidence | None, effect: Effe
     if evidence is None:
         return ClaimVerdict(claim, kind, Verdict(words.NOT_RUN))
     if evidence.not_testable:
-        return ClaimVerdict(claim, kind, Verdict(words.NOT_TESTABLE, reason=evidence.not_testable))
+        verdict = Verdict(words.NOT_TESTABLE, reason=evidence.not_testable)
+        return ClaimVerdict(claim, kind, verdict, evidence=evidence)
     if not evidence.values:
         reason = evidence.outcome.reason or f"no number follows from {_columns(claim.value)}"
         return ClaimVerdict(claim, kind, Verdict(words.NOT_RUN, reason=reason))

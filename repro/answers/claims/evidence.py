@@ -34,6 +34,7 @@ from repro.core.errors import InputError, unknown_name
 from repro.records import catalogue
 from repro.records.busy import on_busy_machine
 from repro.records.kinds import EMULATED, KINDS, SIMULATED
+from repro.records.record import Found
 from repro.records.run_columns import RECORDED, TARGET
 from repro.records.variants import place
 
@@ -90,7 +91,7 @@ class ClaimEvaluator:
         if group is None:
             return None
         if reason := not_testable(claim, group):
-            return Evidence(Outcome(), not_testable=reason)
+            return Evidence(Outcome(), not_testable=reason, origin=runs_origin(claim, group))
         evidence = Evidence(
             outcome_of(claim, group),
             by_construction=self.by_construction(claim, group),
@@ -275,15 +276,19 @@ def reason_without_draws(group: Runs) -> str:
 
 
 def runs_origin(claim: Claim, group: Runs) -> str:
-    """Where the runs behind a number are from, `reference / workspace`; for a function all runs that it may read."""
+    """Where the runs behind a number are from, `reference / workspace`."""
+    return " / ".join(sorted({run.origin for run in runs_read(claim, group)}))
+
+
+def runs_read(claim: Claim, group: Runs) -> list[Found]:
+    """The runs behind a number; for a function all runs that it may read."""
     assert claim.value is not None
     table = claim.value.table
-    if claim.value.verb and len(group.table(table)):
-        every = group.listed(table, "origin")
-        origins = {every[row] for _, of in claim.value.sides for row in group.matching(table, of)}
-    else:
-        origins = {*group.listed("runs", "origin")}
-    return " / ".join(sorted(origins - {None}))
+    if not claim.value.verb or not len(group.table(table)):
+        return [*group.records.values()]
+    numbers = group.table(table).index
+    rows = {row for _, of in claim.value.sides for row in group.matching(table, of)}
+    return [group.records[number] for number in dict.fromkeys(numbers[row] for row in sorted(rows))]
 
 
 def outcome_of(claim: Claim, group: Runs) -> Outcome:

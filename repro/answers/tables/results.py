@@ -19,6 +19,7 @@ from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import best, grouped
 from repro.core import config_folders
 from repro.core.errors import InputError, unknown_name
+from repro.core.paths import results_root
 from repro.records import catalogue
 from repro.records.identity import Identity
 from repro.records.kinds import KINDS, SIMULATED
@@ -115,8 +116,20 @@ def read(paper: str, root: Path | None) -> Results:
 
     Raises InputError as `claims_of` and `catalogue.runs` do.
     """
-    sweeps = (Drawn(run, sweep.draws) for run, sweep in catalogue.sweeps(paper, root))
-    return arrange(paper, catalogue.runs(paper, root), root, sweeps)
+    return arrange(paper, catalogue.runs(paper, root), root, _sweeps(paper, root))
+
+
+def read_workspace(paper: str) -> Results:
+    """The results of the runs of the workspace alone, with all draws: the inputs that a paper does not print are the
+    same for the user's runs. A verdict without the workspace in its `origin` rests on draws alone.
+
+    Raises InputError as `read`.
+    """
+    return arrange(paper, catalogue.runs(paper, results_root()), None, _sweeps(paper, None))
+
+
+def _sweeps(paper: str, root: Path | None) -> Iterable[Drawn]:
+    return (Drawn(run, sweep.draws) for run, sweep in catalogue.sweeps(paper, root))
 
 
 def arrange(paper: str, records: Iterable[Found], root: Path | None = None, sweeps: Iterable[Drawn] = ()) -> Results:

@@ -1,4 +1,4 @@
-"""The command line: errors in one line with status 2, signals, imports, completion, headlines."""
+"""The command line: errors in one line with status 2, signals, imports, completion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import sys
 
 import pytest
 
-from repro.cli import pages
 from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.core.paths import CONFIGS
@@ -138,20 +137,6 @@ def test_a_paper_s_experiments_come_in_its_order_with_what_they_need(capsys):
     assert shown[0]["experiment"] == "fig5-vgg16" and shown[0]["headline"] is True
     assert main(["list", "gtopk"]) == 0
     assert capsys.readouterr().out.splitlines()[0].startswith("* gtopk/fig5-vgg16")
-
-
-def test_headlines_end_a_paper_s_run_a_line_each_with_the_paper_s_number_and_ours(monkeypatch, tmp_path):
-    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    headlines = pages.judge_headlines("pipesgd")
-    rows = pages.claim_rows(headlines)
-    assert sorted(row["claim"] for row in rows) == sorted(kinds[0].claim.text for kinds in headlines)
-    assert {row["from"] for row in rows} == {"reference"}
-    rows *= 2
-    lines = pages.format_claims(rows).splitlines()
-    assert len(lines) == pages.LINES < len(rows)
-    for line, row in zip(lines[:-1], rows, strict=False):
-        assert all(row[name] in line for name in ("verdict", "paper", "ours", "kind", "claim"))
-    assert str(len(rows) - pages.LINES + 1) in lines[-1]
 
 
 def test_no_mpirun_says_how_to_get_one(tmp_path, monkeypatch):

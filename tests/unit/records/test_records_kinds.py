@@ -8,6 +8,7 @@ import math
 import pytest
 
 from repro.answers.mlflow.format import final_metrics, staleness
+from repro.cli import experiments
 from repro.core.errors import InputError
 from repro.experiment.expand import expand_runs
 from repro.records import comparison, kinds, reference, store
@@ -57,22 +58,32 @@ def test_a_seed_that_never_reached_a_target_counts_as_infinite_and_one_without_a
 
 def test_what_the_paper_prints_stands_beside_what_there_is_of_ours():
     own = table(run("D-Sync", 0.4), run("Pipe-SGD", 0.1), run("Pipe-SGD + T", 0.1, batch=200))
-    printed = {"final": {"D-Sync": 0.98}, "over D-Sync": {"Pipe-SGD": 3.0}, "over Pipe-SGD": {"Pipe-SGD + T": 1.5}}
-    data = own["dataset"][0]
-    papers = {("pipesgd", "fig4-mnist", "mnist_mlp", data): printed | {"over Q": {"D-Sync": 9.0}}}
-    ((_, found),) = comparison.tabulate_ending(own, table(), papers)
+    sync, pipe, truncated = own["run"]
+    printed = {sync: {"final": 0.98, "over Q": 9.0}, pipe: {"over D-Sync": 3.0}, truncated: {"over Pipe-SGD": 1.5}}
+    ((_, found),) = comparison.tabulate_ending(own, table(), printed)
     assert found.loc["D-Sync", "final, paper"] == 0.98 and found.loc["Pipe-SGD", "over D-Sync, paper"] == 3.0
     # by sample: a step of twice the samples in the same time is twice as fast
     assert list(found["over Pipe-SGD"]) == pytest.approx([0.25, 1, 2 * 200 / (2 * 100)])
     assert found.loc["Pipe-SGD + T", "over Pipe-SGD, paper"] == 1.5
     assert not [column for column in found if "Q" in column.split(",")[0] or column == "ms, paper"]
-    ((_, elsewhere),) = comparison.tabulate_ending(own, table(), {("pipesgd", "fig4-mnist", "alexnet", data): printed})
+    ((_, elsewhere),) = comparison.tabulate_ending(own, table())
     assert not [column for column in elsewhere if "paper" in column]
     origin, timed = run("D-Sync", 0.1)
-    ((_, found),) = comparison.tabulate_ending(table((origin, timing_only(timed))), table(), papers)
+    ((_, found),) = comparison.tabulate_ending(table((origin, timing_only(timed))), table(), printed)
     assert "final, paper" not in found
     other = {"name": "other", "standin": False}
     assert len(comparison.tabulate_ending(table(run("D-Sync", 0.4), run("D-Sync", 0.4, dataset=other)), table())) == 2
+
+
+def test_a_changed_run_has_no_number_of_the_paper_beside_it_and_stand_in_data_no_score():
+    quoted = {"final": {"D-Sync": 0.98}, "ms": {"D-Sync": 5.0}}
+
+    def shown(variant="D-Sync", **changes):
+        return experiments.printed_for(Found(WORKSPACE, record_of(run(variant, 0.4, **changes)[1])), quoted)
+
+    assert shown(dataset={"name": "mnist", "standin": False}) == {"final": 0.98, "ms": 5.0}
+    assert shown(dataset={"name": "mnist", "standin": True}) == {"ms": 5.0}
+    assert shown(workers=4, changed=["workers"]) == shown("Pipe-SGD") == {}
 
 
 def test_timing_only_runs_have_no_score_and_breakdowns_are_not_compared():

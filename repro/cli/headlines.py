@@ -1,0 +1,96 @@
+"""A paper's headline claims on a terminal: the user's answer beside the committed one, or the command that makes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from repro.answers.claims.claims import Claim
+from repro.answers.claims.evaluate import ClaimVerdict
+from repro.answers.claims.evidence import runs_read
+from repro.answers.pages import wording
+from repro.answers.pages.claim_tables import run_argument
+from repro.answers.tables import results
+from repro.answers.tables.results import Results
+from repro.core.paths import reference_root
+from repro.core.terminal import one_line
+from repro.launch.forecast import run_duration, side_by_side
+from repro.launch.progress import format_duration
+from repro.records.kinds import SIMULATED
+
+LINES = 12  # maximum number of claims on a terminal
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A headline claim. mine: from runs of the workspace alone, None without any; command: makes the runs that the
+    committed answer rests on, or those of the claim's experiment; seconds: what the committed ones took, if known."""
+
+    claim: Claim
+    mine: ClaimVerdict | None
+    committed: ClaimVerdict
+    command: str
+    seconds: float | None
+
+
+def judge_headlines(paper: str) -> list[Headline]:
+    """A paper's headline claims: first those with an answer of the user's."""
+    committed, mine = results.read(paper, reference_root()), results.read_workspace(paper)
+    by_claim = wording.by_claim(mine.verdicts)
+    judged = [
+        headline_of(committed, kinds, [each for each in by_claim[claim] if wording.is_own(each)])
+        for claim, kinds in wording.by_claim(committed.verdicts).items()
+        if kinds[0].claim.headline
+    ]
+    return sorted(judged, key=lambda headline: (headline.mine is None, not headline.committed.verdict.judged))
+
+
+def headline_of(committed: Results, kinds: Sequence[ClaimVerdict], mine: Sequence[ClaimVerdict]) -> Headline:
+    """One claim; kinds, mine: its verdicts by the committed runs and by the user's, one a kind of number."""
+    deciding, claim = wording.deciding(kinds), kinds[0].claim
+    command = f"repro run {run_argument(committed.paper, claim, committed.experiments)}"
+    if not (group := committed.find(claim.experiment, deciding.kind)) or not (read := runs_read(claim, group)):
+        return Headline(claim, wording.deciding(mine) if mine else None, deciding, command, None)
+    scale, experiments = read[-1].identity.scale, {run.identity.experiment for run in read}
+    runs = committed.runs.records.values()
+    beside = [run for run in runs if run.identity.experiment in experiments and run.identity.scale == scale]
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for run in beside:
+        if duration := run_duration(run.record):
+            times[run.kind == SIMULATED].append(duration.seconds)
+    seconds = sum(times[False]) + side_by_side(times[True], len(os.sched_getaffinity(0)))
+    command += f" --scale {scale}"
+    return Headline(claim, wording.deciding(mine) if mine else None, deciding, command, seconds or None)
+
+
+def format_headlines(headlines: Sequence[Headline]) -> str:
+    """Three lines a claim, of at most `LINES` claims, and the number of further ones."""
+    shown = headlines[: LINES - (len(headlines) > LINES)]
+    texts = [
+        "\n".join(
+            [
+                f"{headline.claim.text}; paper {headline.claim.paper.shown}",
+                f"  yours      {format_answer(headline.mine) if headline.mine else format_command(headline)}",
+                f"  committed  {format_answer(headline.committed)}",
+            ]
+        )
+        for headline in shown
+    ]
+    more = [f"and {len(headlines) - len(shown)} more on the page"] if len(shown) < len(headlines) else []
+    return "\n".join([*texts, *more])
+
+
+def format_answer(judged: ClaimVerdict) -> str:
+    """`same direction: 2.35× (1.32 to 3.07), emulated`, with the reason where there is one."""
+    number = f": {wording.ours(judged)}, {judged.kind}" if judged.estimate else ""
+    reason = f" ({one_line(judged.verdict.reason)})" if judged.verdict.reason else ""
+    return f"{judged.verdict.answer}{number}{reason}"
+
+
+def format_command(headline: Headline) -> str:
+    """`none; repro run pipesgd/fig4-mnist --scale full, which took 4 min where it was recorded`"""
+    if headline.claim.value is None:
+        return "none; no run here answers it"
+    took = "an unknown time" if headline.seconds is None else f"about {format_duration(headline.seconds)}"
+    return f"none; {headline.command} takes {took}"

@@ -1,0 +1,61 @@
+"""A paper's headlines after its run: the user's answer beside the committed one, or the command that makes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from repro.answers.claims.verdict import NOT_TESTABLE
+from repro.cli.headlines import LINES, format_headlines, judge_headlines
+from repro.records import catalogue, store
+from repro.records.kinds import EMULATED
+from repro.records.variants import REFERENCE, WORKSPACE
+
+
+@pytest.fixture
+def workspace(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    return tmp_path
+
+
+def test_without_runs_each_headline_has_the_committed_answer_and_a_command_with_its_time(workspace):
+    headlines = judge_headlines("pipesgd")
+    assert all(each.mine is None and each.committed.evidence.origin == REFERENCE for each in headlines)
+    assert all(each.command.startswith("repro run pipesgd/") and each.seconds > 0 for each in headlines)
+    lines = format_headlines(headlines * 2).splitlines()
+    assert len(lines) == 3 * (LINES - 1) + 1 and str(2 * len(headlines) - LINES + 1) in lines[-1]
+    for headline, text, mine in zip(headlines, lines[::3], lines[1::3], strict=False):
+        assert headline.claim.text in text and headline.claim.paper.shown in text and headline.command in mine
+
+
+def copy_committed(workspace, chosen):
+    """Committed runs of Pipe-SGD as the user's. chosen: a function that returns the run to write, or None."""
+    for run in filter(None, map(chosen, catalogue.runs("pipesgd"))):
+        folder = workspace / run.identity.paper / run.record.name
+        folder.mkdir(parents=True)
+        store.write(folder, run.record)
+    return {each.claim.id: each for each in judge_headlines("pipesgd")}
+
+
+def test_the_user_s_runs_are_judged_with_the_committed_draws_and_shown_first(workspace):
+    headlines = copy_committed(
+        workspace,
+        lambda run: run if run.identity.experiment == "fig4-alexnet" and run.kind == EMULATED else None,
+    )
+    answered = headlines["alexnet-pipelining-alone"]
+    assert answered.mine.evidence.origin == WORKSPACE and answered.committed.evidence.origin == REFERENCE
+    assert answered.mine.verdict.answer == answered.committed.verdict.answer
+    assert answered.mine.estimate.point == pytest.approx(answered.committed.estimate.point)
+    assert {each.claim.experiment for each in headlines.values() if each.mine} == {"fig4-alexnet"}
+    assert next(iter(headlines.values())).mine
+
+
+def test_stand_in_data_answer_no_claim_about_accuracy_and_the_line_says_so(workspace):
+    def on_stand_in(run):
+        if run.identity.experiment != "accuracy-codecs":
+            return None
+        dataset = run.training.dataset.model_copy(update={"standin": True})
+        return run.changed(run.training.model_copy(update={"dataset": dataset}))
+
+    answers = [each for each in copy_committed(workspace, on_stand_in).values() if each.mine]
+    assert answers and all(each.mine.verdict.answer == NOT_TESTABLE and not each.mine.estimate for each in answers)
+    assert "stand-in" in format_headlines(answers)

@@ -76,15 +76,13 @@ def format_plans(planned: Sequence[Plan]) -> str:
 
 
 def estimated_time(planned: Sequence[Plan]) -> str:
-    """Estimated time of the runs to do, for instance `12 min`."""
+    """Estimated time of the runs to do: `12 min`, `at least 12 min` if that of some is unknown."""
     todo = [plan for plan in planned if plan.state != HERE]
-    if not todo:
-        return "-"
-    if all(plan.estimate.seconds is None for plan in todo):
-        return "unknown"
-    return format_duration(
-        total_duration([plan.run for plan in todo], [plan.estimate for plan in todo], _cores()).seconds
-    )
+    known = [plan for plan in todo if plan.estimate.seconds is not None]
+    if not todo or not known:
+        return "unknown" if todo else "-"
+    whole = total_duration([plan.run for plan in known], [plan.estimate for plan in known], _cores())
+    return f"{'' if known == todo else 'at least '}{format_duration(whole.seconds)}"
 
 
 def _cores() -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from repro.answers.claims.claims import Claim
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.evidence import runs_read
+from repro.answers.claims.verdict import NOT_RUN
 from repro.answers.pages import wording
 from repro.answers.pages.claim_tables import run_argument
 from repro.answers.tables import results
@@ -24,11 +25,12 @@ LINES = 12  # maximum number of claims on a terminal
 
 @dataclass(frozen=True)
 class Headline:
-    """A headline claim. mine: from runs of the workspace alone, None without any; command: makes the runs that the
-    committed answer rests on, or those of the claim's experiment; seconds: what the committed ones took, if known."""
+    """A headline claim. mine: the verdict that decides by runs of the workspace alone; where none is judged, all that
+    there are; command: makes the runs that the committed answer rests on, or those of the claim's experiment; seconds:
+    what the committed ones took, if known."""
 
     claim: Claim
-    mine: ClaimVerdict | None
+    mine: Sequence[ClaimVerdict]
     committed: ClaimVerdict
     command: str
     seconds: float | None
@@ -43,15 +45,17 @@ def judge_headlines(paper: str) -> list[Headline]:
         for claim, kinds in wording.by_claim(committed.verdicts).items()
         if kinds[0].claim.headline
     ]
-    return sorted(judged, key=lambda headline: (headline.mine is None, not headline.committed.verdict.judged))
+    return sorted(judged, key=lambda headline: (not headline.mine, not headline.committed.verdict.judged))
 
 
 def headline_of(committed: Results, kinds: Sequence[ClaimVerdict], mine: Sequence[ClaimVerdict]) -> Headline:
     """One claim; kinds, mine: its verdicts by the committed runs and by the user's, one a kind of number."""
     deciding, claim = wording.deciding(kinds), kinds[0].claim
+    if mine and (decides := wording.deciding(mine)).verdict.judged:
+        mine = [decides]
     command = f"repro run {run_argument(committed.paper, claim, committed.experiments)}"
     if not (group := committed.find(claim.experiment, deciding.kind)) or not (read := runs_read(claim, group)):
-        return Headline(claim, wording.deciding(mine) if mine else None, deciding, command, None)
+        return Headline(claim, mine, deciding, command, None)
     scale, experiments = read[-1].identity.scale, {run.identity.experiment for run in read}
     runs = committed.runs.records.values()
     beside = [run for run in runs if run.identity.experiment in experiments and run.identity.scale == scale]
@@ -61,7 +65,7 @@ def headline_of(committed: Results, kinds: Sequence[ClaimVerdict], mine: Sequenc
             times[run.kind == SIMULATED].append(duration.seconds)
     seconds = sum(times[False]) + side_by_side(times[True], len(os.sched_getaffinity(0)))
     command += f" --scale {scale}"
-    return Headline(claim, wording.deciding(mine) if mine else None, deciding, command, seconds or None)
+    return Headline(claim, mine, deciding, command, seconds or None)
 
 
 def format_headlines(headlines: Sequence[Headline]) -> str:
@@ -71,7 +75,7 @@ def format_headlines(headlines: Sequence[Headline]) -> str:
         "\n".join(
             [
                 f"{headline.claim.text}; paper {headline.claim.paper.shown}",
-                f"  yours      {format_answer(headline.mine) if headline.mine else format_command(headline)}",
+                f"  yours      {'; '.join(map(format_answer, headline.mine)) or format_command(headline)}",
                 f"  committed  {format_answer(headline.committed)}",
             ]
         )
@@ -85,7 +89,8 @@ def format_answer(judged: ClaimVerdict) -> str:
     """`same direction: 2.35× (1.32 to 3.07), emulated`, with the reason where there is one."""
     number = f": {wording.ours(judged)}, {judged.kind}" if judged.estimate else ""
     reason = f" ({one_line(judged.verdict.reason)})" if judged.verdict.reason else ""
-    return f"{judged.verdict.answer}{number}{reason}"
+    answer = wording.NOT_JUDGED if judged.verdict.answer == NOT_RUN and number else judged.verdict.answer
+    return f"{answer}{number}{reason}"
 
 
 def format_command(headline: Headline) -> str:

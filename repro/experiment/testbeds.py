@@ -110,11 +110,6 @@ class Ranks(Model):
     sources: Entries = Field(default_factory=dict)
 
     @property
-    def time_factor(self) -> float:
-        """Wall-clock seconds for each second on the ranks' clock."""
-        return 1.0
-
-    @property
     def limited(self) -> bool:
         """Whether the ranks run in network namespaces with limited links."""
         return False
@@ -242,10 +237,6 @@ class Emulated(Modelled):
     @property
     def limited(self) -> bool:
         return True
-
-    @property
-    def time_factor(self) -> float:
-        return self.slow_down / self.shrink
 
 
 AnyTestbed = Measured | Emulated | Simulated

@@ -125,7 +125,7 @@ class Progress:
         if run.score is not None:
             state += f", {run.metric} {run.score:.4f}"
         if (left := self._remaining.left(shares)) is not None:
-            state += f", about {format_duration(left)} left"
+            state += f", {'about' if left.whole else 'at least'} {format_duration(left.seconds)} left"
         if self._bar is not None:
             self._next = now + DRAW_EVERY_S
             self._bar.set_description_str(one_line(f"{number}/{self.total} {self._name}"), refresh=False)

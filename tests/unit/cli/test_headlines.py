@@ -19,7 +19,7 @@ def workspace(tmp_path, monkeypatch):
 
 def test_without_runs_each_headline_has_the_committed_answer_and_a_command_with_its_time(workspace):
     headlines = judge_headlines("pipesgd")
-    assert all(each.mine is None and each.committed.evidence.origin == REFERENCE for each in headlines)
+    assert all(not each.mine and each.committed.evidence.origin == REFERENCE for each in headlines)
     assert all(each.command.startswith("repro run pipesgd/") and each.seconds > 0 for each in headlines)
     lines = format_headlines(headlines * 2).splitlines()
     assert len(lines) == 3 * (LINES - 1) + 1 and str(2 * len(headlines) - LINES + 1) in lines[-1]
@@ -42,9 +42,10 @@ def test_the_user_s_runs_are_judged_with_the_committed_draws_and_shown_first(wor
         lambda run: run if run.identity.experiment == "fig4-alexnet" and run.kind == EMULATED else None,
     )
     answered = headlines["alexnet-pipelining-alone"]
-    assert answered.mine.evidence.origin == WORKSPACE and answered.committed.evidence.origin == REFERENCE
-    assert answered.mine.verdict.answer == answered.committed.verdict.answer
-    assert answered.mine.estimate.point == pytest.approx(answered.committed.estimate.point)
+    (mine,) = answered.mine
+    assert mine.evidence.origin == WORKSPACE and answered.committed.evidence.origin == REFERENCE
+    assert mine.verdict.answer == answered.committed.verdict.answer
+    assert mine.estimate.point == pytest.approx(answered.committed.estimate.point)
     assert {each.claim.experiment for each in headlines.values() if each.mine} == {"fig4-alexnet"}
     assert next(iter(headlines.values())).mine
 
@@ -57,5 +58,6 @@ def test_stand_in_data_answer_no_claim_about_accuracy_and_the_line_says_so(works
         return run.changed(run.training.model_copy(update={"dataset": dataset}))
 
     answers = [each for each in copy_committed(workspace, on_stand_in).values() if each.mine]
-    assert answers and all(each.mine.verdict.answer == NOT_TESTABLE and not each.mine.estimate for each in answers)
+    mine = [judged for each in answers for judged in each.mine]
+    assert mine and all(judged.verdict.answer == NOT_TESTABLE and not judged.estimate for judged in mine)
     assert "stand-in" in format_headlines(answers)

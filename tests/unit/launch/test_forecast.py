@@ -12,7 +12,6 @@ from repro.launch.forecast import (
     LIKE,
     SAME,
     SIZE,
-    SLOWED,
     UNKNOWN,
     Duration,
     Estimate,
@@ -48,8 +47,9 @@ def finished(run, seconds, origin=REFERENCE, hour=10, **changes):
 def test_the_same_run_counts_most_then_its_variant_at_another_size_then_the_experiment(runs):
     first, *_ = runs
     assert estimate_runs([first], []) == [Estimate(None, UNKNOWN)]
-    like = finished(first, 30, variant="another variant")
-    assert estimate_runs([first], [like]) == [Estimate(30.0, LIKE, "old")]
+    here = first.hardware["class"]
+    like = finished(first, 30, variant="another variant", hardware={"class": here})
+    assert estimate_runs([first], [like]) == [Estimate(30.0, LIKE, here)]
     longer = finished(first, 100, scale="full", iterations=5 * first.iterations)
     assert estimate_runs([first], [like, longer]) == [Estimate(60.0, SIZE, "old")]  # 50 s of start, a fifth of the rest
     same = [finished(first, 40, hour=11), finished(first, 50, hour=10)]
@@ -65,8 +65,8 @@ def test_a_dry_run_scales_by_iterations_as_a_run_does(runs):
 
 
 def test_the_duration_of_a_probe_at_another_size_is_unknown():
-    full = Workload(("validation", "shaped"), ("p=2", "shaped/1g", None), "measured", "key", "full", None)
-    known = Forecast([Duration(full, 240.0, 230.0, "old")])
+    full = Workload(("validation", "shaped"), ("p=2", "shaped/1g", None), "measured", "key", "full", None, "old")
+    known = Forecast([Duration(full, 240.0, 230.0)])
     assert known.of(full._replace(key="newer")) == Estimate(240.0, SAME, "old")
     assert known.of(full._replace(key="newer", scale="quick")) == Estimate()
     other = full._replace(key="newer", variant=("p=3", "shaped/1g", None))
@@ -74,24 +74,13 @@ def test_the_duration_of_a_probe_at_another_size_is_unknown():
     assert known.of(other._replace(scale="quick")) == Estimate()
 
 
-def test_an_emulated_run_takes_as_long_as_its_simulation_slowed_down():
-    found = expand_runs("pipesgd/fig4-alexnet", [], "quick")
-    identify_runs(found)
-    emulated = next(run for run in found if run.config.testbed.kind == "emulated")
-    twin = next(run for run in found if run.simulated and run.variant == emulated.variant)
-    testbed = emulated.config.testbed
-    factor = testbed.slow_down / testbed.shrink
-    assert factor > 1 and emulated.iterations
-    share = emulated.iterations / twin.iterations
-    of_twin = finished(twin, 7, final={"train_s": 12.0})
-    another = finished(twin, 7, final={"train_s": 30.0}, variant="another variant", hour=11)
-    other = twin.config.identity.plain()["testbed"] | {"device": {"iteration_s": 0.01}}
-    faster = finished(twin, 7, final={"train_s": 3.0}, testbed=other, hour=11)
-    assert estimate_runs([emulated], [of_twin, another, faster]) == [
-        Estimate(pytest.approx(12.0 * factor * share), SLOWED, "old")
-    ]
-    own = finished(emulated, 50)
-    assert estimate_runs([emulated], [of_twin, own]) == [Estimate(50.0, SAME, "old")]
+def test_other_runs_count_if_they_are_of_this_machine_and_agree(runs):
+    first, *_ = runs
+    here = {"hardware": {"class": first.hardware["class"]}}
+    near = [finished(first, seconds, variant=f"v{seconds}", **here) for seconds in (30, 40, 50)]
+    assert estimate_runs([first], near) == [Estimate(40.0, LIKE, first.hardware["class"])]
+    assert estimate_runs([first], [*near, finished(first, 300, variant="slow", **here)]) == [Estimate()]
+    assert estimate_runs([first], [finished(first, 30, variant="elsewhere")]) == [Estimate()]
 
 
 def test_a_run_of_the_workspace_counts_more_than_a_later_one_of_the_reference(runs):
@@ -109,8 +98,8 @@ def test_a_record_without_times_says_nothing(runs, said):
 def test_measured_runs_go_one_by_one_and_simulated_ones_side_by_side(runs):
     some = [*[run for run in runs if not run.simulated][:2], *[run for run in runs if run.simulated][:3]]
     times = [Estimate(seconds, SAME, "old") for seconds in (10.0, None, 4.0, 2.0, 9.0)]
-    assert total_duration(some, times, cores=2).seconds == 10 + 10 + 9
-    assert total_duration(some, times, cores=1).seconds == 10 + 10 + 15
+    assert total_duration(some, times, cores=2).seconds == 10 + 9
+    assert total_duration(some, times, cores=1).seconds == 10 + 15
     assert total_duration(some, times, cores=1).machines == {"old": 5}
     assert total_duration([], [], 2).seconds == 0 and fill_unknown([None, None]) == [0.0, 0.0]
 

@@ -71,6 +71,13 @@ def test_runs_side_by_side_both_count(clock):
     ]
 
 
+def test_runs_of_unknown_duration_leave_at_least_what_is_known(clock):
+    stream = io.StringIO()
+    with Progress({"a": Planned(100.0), "b": Planned(10.0), "c": Planned()}, stream) as shown:
+        shown.begin("a", 0)
+    assert stream.getvalue().splitlines() == ["1/3 a: under way, at least 2 min left"]
+
+
 def test_what_is_expected_counts_from_the_start_and_is_corrected_by_what_ended(clock):
     stream = io.StringIO()
     planned = {"a": Planned(100.0), "b": Planned(100.0), "c": Planned(20.0, simulated=True), "d": Planned(40.0, True)}

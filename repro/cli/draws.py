@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import ALLOT, as_json
 from repro.core.errors import NotHere
@@ -20,6 +20,10 @@ from repro.launch.forecast import estimate_runs, fill_unknown, side_by_side
 from repro.launch.progress import format_duration
 from repro.launch.sweeps import saved_sweep
 from repro.records import catalogue, sweep, variants
+
+if TYPE_CHECKING:
+    from repro.answers.claims.draws_due import DrawsOfClaim
+    from repro.answers.tables.results import Results
 
 SIZES = (256, 64, 16)  # numbers of draws; `allotted_draws` takes the largest whose time is within
 BUDGET_S = 8 * 3600 / 5  # of all cores together: five papers in a night
@@ -80,13 +84,18 @@ def format_sweeps(sweeps: Sequence[Sweeping], what: str) -> str:
     done = sum(not sweep.missing for sweep in sweeps)
     draws = max((sweep.run.config.draws for sweep in sweeps), default=0)
     counts = f"{what}: {len(sweeps)} variants x {draws} draws, {done} variants done"
-    todo = [sweep for sweep in sweeps if sweep.missing]
-    if not todo or all(sweep.seconds is None for sweep in todo):
-        return counts
-    times = [
-        cost * sweep.missing for sweep, cost in zip(todo, fill_unknown([sweep.seconds for sweep in todo]), strict=True)
-    ]
-    return f"{counts}; the others take about {format_duration(side_by_side(times, 1) / len(os.sched_getaffinity(0)))}"
+    seconds = seconds_left(sweeps)
+    return f"{counts}; the others take about {format_duration(seconds)}" if 0 < seconds < math.inf else counts
+
+
+def seconds_left(sweeps: Sequence[Sweeping]) -> float:
+    """Seconds of all cores for the missing draws; infinite if the time of none is known."""
+    todo = [sweeping for sweeping in sweeps if sweeping.missing]
+    if todo and all(sweeping.seconds is None for sweeping in todo):
+        return math.inf
+    costs = fill_unknown([sweeping.seconds for sweeping in todo])
+    times = [cost * sweeping.missing for cost, sweeping in zip(costs, todo, strict=True)]
+    return side_by_side(times, 1) / len(os.sched_getaffinity(0))
 
 
 def time_deciding_runs(runs: Sequence[Run], paper: str) -> list[Run]:
@@ -122,6 +131,7 @@ def add_commands(commands: Any) -> None:
     text = "list the draws behind the headlines: how many, whether they decide, and what the next would cost"
     draws = commands.add_parser("draws", help=text)
     draws.add_argument("paper", nargs="?", help="a paper (default: all)")
+    draws.add_argument("--run", action="store_true", help="make the missing draws, the cheapest first")
     as_json(draws)
     draws.set_defaults(command=cmd_draws)
 
@@ -133,7 +143,10 @@ def cmd_draws(args: argparse.Namespace) -> None:
     known = papers()
     if args.paper and args.paper not in known:
         raise unknown_name("paper", args.paper, known)
-    headlines = [row for paper in ([args.paper] if args.paper else known) for row in rows_of_headlines(paper)]
+    chosen = [args.paper] if args.paper else list(known)
+    if args.run:
+        make_due_draws(chosen)
+    headlines = [row for paper in chosen for row in rows_of_headlines(paper)]
     headlines.sort(key=lambda row: math.inf if row["seconds"] is None else row["seconds"])
     if args.json:
         print(json.dumps(headlines, indent=1))
@@ -141,16 +154,57 @@ def cmd_draws(args: argparse.Namespace) -> None:
         print(text_of(headlines))
 
 
-def rows_of_headlines(paper: str) -> list[dict[str, Any]]:
-    """A row for each headline of a paper that rests on draws. seconds: of one core for the missing draws of
-    the sides that it reads; the command may draw others too."""
+def make_due_draws(papers: Sequence[str]) -> None:
+    """Make the draws that the headlines of these papers lack, an experiment at a time, the cheapest first."""
+    from repro.launch.sweeps import run_sweeps
+
+    due = [sweeps for paper in papers for sweeps in due_sweeps(paper)]
+    for sweeps in sorted(due, key=seconds_left):
+        print(format_sweeps(sweeps, sweeps[0].run.experiment), file=sys.stderr)
+        run_sweeps([sweeping.run for sweeping in sweeps])
+
+
+def due_sweeps(paper: str) -> list[list[Sweeping]]:
+    """The sweeps that lack draws which a headline asks for, by experiment."""
+    from repro.answers.claims.draws_due import wanted_draws
+    from repro.experiment.config import experiment_names
+    from repro.experiment.files import own_files
+    from repro.launch.plan import plan_runs
+    from repro.launch.pool import Pools
+
+    wanted = wanted_draws(draws_of_paper(paper)[1])
+    due = [each for _, each in catalogue.sweeps(paper) if each.key in wanted]
+    numbers = {variants.place(each): wanted[each.key] for each in due}
+    by_experiment: dict[str, list[Sweeping]] = {}
+    for scale in sorted({each.identity.scale for each in due}):
+        experiments = {each.identity.experiment for each in due if each.identity.scale == scale}
+        files = own_files(experiment_names(paper, scale))
+        names = [name for name, file in files.items() if file.get("experiment") in experiments]
+        with Pools() as pools:
+            runs = plan_runs(names, [], scale, max(numbers.values()), pools, fetch=False, together=True).runs
+        for run in runs:
+            if number := numbers.get(variants.place(run.config)):
+                by_experiment.setdefault(run.experiment, []).extend(of_runs([run], number, force=False))
+    return [sweeps for sweeps in by_experiment.values() if any(sweeping.missing for sweeping in sweeps)]
+
+
+def draws_of_paper(paper: str) -> tuple[Results, list[DrawsOfClaim]]:
+    """A paper's results, and the draws behind each of its headlines."""
     from repro.answers.claims.draws_due import draws_of_headlines
     from repro.answers.pages import wording
-    from repro.answers.pages.claim_tables import run_argument
     from repro.answers.tables import results
 
     read = results.read(paper, None)
     deciding = [wording.deciding(kinds) for kinds in wording.by_claim(read.verdicts).values()]
+    return read, list(draws_of_headlines(read, deciding))
+
+
+def rows_of_headlines(paper: str) -> list[dict[str, Any]]:
+    """A row for each headline of a paper that rests on draws. seconds: of one core for the missing draws of
+    the sides that it reads; the command may draw others too."""
+    from repro.answers.pages.claim_tables import run_argument
+
+    read, headlines = draws_of_paper(paper)
     return [
         {
             "paper": paper, "claim": due.verdict.claim.id, "verdict": due.verdict.verdict.words, "draws": due.draws,
@@ -159,7 +213,7 @@ def rows_of_headlines(paper: str) -> list[dict[str, Any]]:
             "command": f"repro run {run_argument(paper, due.verdict.claim, read.experiments)} --scale {due.scale} "
             f"--draws {due.wanted}",
         }
-        for due in draws_of_headlines(read, deciding)
+        for due in headlines
     ]  # fmt: skip
 
 

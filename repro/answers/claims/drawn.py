@@ -6,7 +6,7 @@ So a claim's numbers are computed from draws as from seeds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -74,21 +74,20 @@ class Sweeps:
         return Runs.of(made())
 
     @cached_property
-    def entries(self) -> Mapping[str, tuple[str, Sequence[Any]]]:
-        """Input -> its first entry, and the entry's value a draw that all sweeps have."""
-        values: dict[str, dict[int, tuple[str, Any]]] = {}
+    def entries(self) -> Mapping[str, Mapping[int, tuple[str, Any]]]:
+        """Input -> draw -> its first entry, and that entry's value: the same in all sweeps that have the input."""
+        entries: dict[str, dict[int, tuple[str, Any]]] = {}
         for each in self.sweeps:
             for draw in each.draws:
-                for name, entries in draw.values.items():
-                    values.setdefault(name, {}).setdefault(draw.number, next(iter(entries.items())))
-        common = range(self.common)
-        known = {name: [drawn[n] for n in common] for name, drawn in values.items() if len(drawn) >= self.common}
-        return {name: (drawn[0][0], [value for _, value in drawn]) for name, drawn in known.items() if drawn}
+                for name, drawn in draw.values.items():
+                    entries.setdefault(name, {}).setdefault(draw.number, next(iter(drawn.items())))
+        return entries
 
-    @property
-    def inputs(self) -> Mapping[str, Sequence[float]]:
-        """Input -> a number a draw: the value of its first entry, or the index of its hypothesis."""
-        return {name: _numbers(values) for name, (_, values) in self.entries.items()}
+    def inputs(self, draws: Collection[int]) -> Mapping[str, tuple[str, Sequence[Any]]]:
+        """Input -> its first entry, and the entry's value at each of these draws. An input that lacks one of them is of
+        other sweeps than those that have the draws."""
+        known = {name: [drawn[n] for n in draws] for name, drawn in self.entries.items() if drawn.keys() >= {*draws}}
+        return {name: (drawn[0][0], [value for _, value in drawn]) for name, drawn in known.items() if drawn}
 
     @property
     def common(self) -> int:
@@ -96,16 +95,14 @@ class Sweeps:
         return min(len(each.draws) for each in self.sweeps)
 
     def decided_by(self, values: Mapping[int, float]) -> str:
-        """The input that decides a number a draw (`deciding_input`)."""
-        both = [n for n in values if n < self.common]  # other draws are still being made
-        inputs = {name: [of[n] for n in both] for name, of in self.inputs.items()}
-        return decides.deciding_input([values[n] for n in both], inputs)
+        """The input that decides a number a draw (`deciding_input`): by the value of its first entry, or the index of
+        its hypothesis."""
+        inputs = {name: _numbers(of_input) for name, (_, of_input) in self.inputs(values).items()}
+        return decides.deciding_input([*values.values()], inputs)
 
     def turns_at(self, holds: Mapping[int, bool]) -> str:
         """The input and its value at which an answer a draw turns (`turning_value`)."""
-        both = [n for n in holds if n < self.common]
-        inputs = {name: (entry, [of[n] for n in both]) for name, (entry, of) in self.entries.items()}
-        return decides.turning_value([holds[n] for n in both], inputs)
+        return decides.turning_value([*holds.values()], self.inputs(holds))
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:

@@ -4,7 +4,7 @@ share contains 90 % or 10 %. Costs follow from the recorded seconds of a draw.""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from repro.answers.claims.claims import Claim
@@ -70,3 +70,14 @@ def sides_of(claim: Claim, sweeps: Sweeps) -> list[Drawn]:
     runs = Runs.of(each.run for each in sweeps.sweeps)
     read = {number for value in values for _, of in value.sides for number in runs.matching("runs", of)}
     return [sweeps.sweeps[number] for number in sorted(read)]
+
+
+def wanted_draws(headlines: Iterable[DrawsOfClaim]) -> dict[str, int]:
+    """Key of a sweep -> the number of draws that a headline asks for, if it has fewer."""
+    wanted: dict[str, int] = {}
+    for headline in headlines:
+        for side in headline.sides:
+            if headline.wanted > len(side.draws):
+                key = side.run.record.key
+                wanted[key] = max(wanted.get(key, 0), headline.wanted)
+    return wanted

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from repro.answers.claims.drawn import Drawn, Sweeps
-from repro.answers.claims.draws_due import DrawsOfClaim, sides_of
+from repro.answers.claims.draws_due import DrawsOfClaim, sides_of, wanted_draws
 from repro.answers.claims.verdict import OPEN, Share, Verdict
 from repro.cli.main import main
 from repro.core.paths import reference_root
 from repro.records import catalogue
+from repro.records.sweep import Draw
 from tests.reports.data.summaries import all_runs, claim
 from tests.support.records import found_of
 
@@ -52,6 +53,27 @@ def test_the_sides_of_a_verb_are_the_runs_that_it_chooses_and_of_a_function_all(
     chosen = {side.run.label for side in sides_of(claim("pipe-faster-than-dsync"), sweeps)}
     assert chosen == {"Pipe-SGD", "D-Sync"}
     assert len(sides_of(claim("timing-model-pipe"), sweeps)) == len(runs)
+
+
+def test_each_side_gets_the_most_draws_that_a_headline_asks_for():
+    def side(key, draws):
+        return Drawn(SimpleNamespace(record=SimpleNamespace(key=key)), [None] * draws)
+
+    few, many = side("few", 16), side("many", 64)
+    decided, undecided = draws_of(8, 16, sides=[few, many]), draws_of(60, 64, sides=[many])
+    assert wanted_draws([decided]) == {"few": 64}
+    assert wanted_draws([undecided, decided]) == {"few": 64, "many": 128}
+
+
+def test_what_decides_a_claim_is_asked_of_the_draws_of_its_sides_whatever_others_have():
+    def draws(count):
+        return [Draw(n, {"beta": {"beta_s_per_byte": float(n)}}, {}) for n in range(count)]
+
+    other = [Draw(n, {"merge": {"merge_s_per_byte": float(n)}}, {}) for n in range(16)]
+    run = found_of(all_runs(["simulated"], 1)[0])
+    sweeps = Sweeps([Drawn(run, draws(64)), Drawn(run, other)])
+    assert sweeps.decided_by({n: 2.0 * n for n in range(64)}) == "beta"
+    assert sweeps.turns_at({n: n < 32 for n in range(64)}).startswith("beta = ")
 
 
 def test_the_command_names_an_experiment_that_can_be_drawn(capsys):

@@ -14,9 +14,11 @@ from repro.cli.draws import BUDGET_S, SIZES, allotted_draws, time_deciding_runs
 from repro.cli.main import main
 from repro.core.errors import InputError, NotHere
 from repro.core.fields import check_fields
-from repro.experiment import draws, inputs
+from repro.experiment import draws, inputs, testbeds
 from repro.experiment.compose import Composer
+from repro.experiment.config import compose
 from repro.experiment.expand import expand_runs
+from repro.experiment.files import group_names
 from repro.experiment.inputs import Input, Range
 from repro.experiment.key import keyed_values
 from repro.experiment.schema import RunConfig
@@ -123,6 +125,13 @@ def test_an_input_without_a_place_in_the_sequence_is_refused(monkeypatch):
     monkeypatch.setattr(inputs, "describe_names", lambda: {"alpha": ""})
     with pytest.raises(InputError, match=r"inputs\.yaml"):
         draws.inputs_of(first.config)
+
+
+def test_every_testbed_of_the_project_can_be_drawn():
+    """Two on other links had the paper's 10 Gbit/s as a printed number, which excluded their own."""
+    for name in group_names("testbed"):
+        testbed = testbeds.testbed_of(compose("pipesgd/fig4-alexnet", [f"testbed={name}"])["testbed"])
+        inputs.check_inputs(getattr(testbed, "inputs", {}), name)
 
 
 PATH = "beta_s_per_byte"

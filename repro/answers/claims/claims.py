@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -98,7 +99,7 @@ class Baseline(Model):
 class Reason(Model):
     """Why claims do not hold as printed; tested: the experiment that showed it, without which it is a conjecture.
 
-    short: the cause in at most fifteen words, for tables. kind: the only kind of number to which it applies.
+    short: the cause in at most eight words, for tables. kind: the only kind of number to which it applies.
     """
 
     part = "reasons"
@@ -269,8 +270,10 @@ class Contradiction(Model):
 class File(Model):
     """A claims file. fixed: the date since when its ranges and tolerances stand.
 
-    method: what the paper proposes and reports, in one sentence; answer: the result in one or two sentences, as a
-    finding or its text alone. Both must be readable without the page.
+    method: what the paper proposes and reports, in one sentence; answer: the result in one or two sentences; title: the
+    result in one short sentence; believe, doubt, unknown: what a reader may make of it, a sentence each. All must be
+    readable without the page; results are findings or their text alone. labels: headline -> its name in at most 44
+    letters, for pictures and lists.
     """
 
     part = "claims"
@@ -278,6 +281,11 @@ class File(Model):
     fixed: date
     method: str = ""
     answer: Finding = Finding(text="")
+    title: Finding = Finding(text="")
+    believe: Finding = Finding(text="")
+    doubt: Finding = Finding(text="")
+    unknown: Finding = Finding(text="")
+    labels: dict[str, Annotated[str, Field(max_length=44)]] = Field(default_factory=dict)
     margins: Margins
     scope: str = ""
     claims: list[Claim]
@@ -289,10 +297,20 @@ class File(Model):
     untried: list[Untried] = Field(default_factory=list)
     settles: list[Settles] = Field(default_factory=list)
 
-    @field_validator("answer", mode="before")
+    @field_validator("answer", "title", "believe", "doubt", "unknown", mode="before")
     @classmethod
-    def _plain_answer(cls, answer: Any) -> Any:
-        return {"text": answer} if isinstance(answer, str) else answer
+    def _plain_finding(cls, finding: Any) -> Any:
+        return {"text": finding} if isinstance(finding, str) else finding
+
+    @model_validator(mode="after")
+    def _labels_of_claims(self) -> File:
+        if wrong := next((name for name in self.labels if all(name != claim.id for claim in self.claims)), None):
+            raise ValueError(f"labels: there is no claim '{wrong}'")
+        return self
+
+    def label(self, claim: Claim) -> str:
+        """A claim's name in pictures and lists."""
+        return self.labels.get(claim.id) or textwrap.shorten(claim.text, 44, placeholder=" ...")
 
     def effect(self, claim: Claim) -> Effect | None:
         """The effect that a claim's verdict is about, with its margin."""

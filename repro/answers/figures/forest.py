@@ -1,9 +1,9 @@
-"""The forest plot of headline claims: ours over the paper's number on one axis, both numbers, and the verdict."""
+"""The forest plot of headline claims: a row a claim with ours over the paper's number on one axis, both numbers, the
+word of the verdict and the kind of number."""
 
 from __future__ import annotations
 
 import textwrap
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from repro.answers.claims.stats import middle_of_range
@@ -17,59 +17,64 @@ if TYPE_CHECKING:
     from repro.answers.pages.markdown import Markdown
 
 PAPER = "paper's range"  # its name in the palette
-LETTERS = 56  # in a line of a claim's text
-LONGEST = 40  # letters of a number and its range
-VERDICT = 32  # letters in a line of a verdict
-LINE, GAP = 0.125, 0.06  # inches: a line of text, and between rows
-SIZE = 7  # points
-COLUMNS = (6, 150)  # points right of the axis: the numbers, the verdict
+ROW = 16 / 130  # inches: 16 pixels of a picture
+SIZE = 6.7  # points
+COLUMNS = {"paper": 6, "ours (90 %)": 100, "word": 216, "kind": 280}  # points right of the axis
+LETTERS = {"paper": 24, "ours (90 %)": 28}  # the most in a column
 
 
-def forest_picture(files: Files, rows: pd.DataFrame, which: str = "The headline claims") -> Markdown:
-    """The picture on a page, as Markdown. rows: as for `draw_forest`; which: the beginning of the caption."""
+def forest_picture(files: Files, rows: pd.DataFrame, title: str) -> Markdown:
+    """The picture on a page, as Markdown. rows: as for `draw_forest`; title: a sentence on the result."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items())
     alt = f"A line for each headline claim with the paper's number and ours: {counts}."
     caption = (
-        f"{which}: our number over the paper's (dashed; grey: the paper's range), with nine in ten draws of what the "
-        "paper does not print (or all seeds). Bar: no effect, if the claim is of a ratio. A row without a mark is of a "
-        "number that is no ratio. The kind of number that decides: "
-        + ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"]))
-        + "."
+        "Ours over the paper's number (dashed; grey: the paper's range), with the range of nine in ten draws, or of "
+        "all seeds. Bar: no effect. Without a mark: no ratio."
     )
-    return files.picture(lambda: draw_forest(rows), "", "headlines", fit_cell(alt), caption, rows)
+    return files.picture(lambda: draw_forest(rows, title), title, "headlines", fit_cell(alt), caption, rows)
 
 
-def draw_forest(rows: pd.DataFrame) -> Any:
-    """The matplotlib figure, a row a claim: text, ratio, numbers, verdict. rows: as of `wording.headlines`."""
+def draw_forest(rows: pd.DataFrame, title: str) -> Any:
+    """The matplotlib figure. rows: as of `ClaimTables.headline_rows`; with a column `paper` in groups."""
     looks.set_theme()
     import matplotlib.pyplot as plt
     import seaborn as sns
 
     from repro.answers.figures.drawing import finish_ratio_axis
 
-    texts = [textwrap.wrap(claim, LETTERS, break_on_hyphens=False) for claim in rows["claim"]]
-    ends = [*accumulate((GAP + LINE * max(2, len(text)) for text in texts), initial=0.0)]
-    shown = _over_the_papers(rows).assign(place=[(low + high) / 2 for low, high in pairwise(ends)])
+    groups = rows["paper"] if "paper" in rows else rows["claim"].map(lambda _: "")
+    starts = groups.ne(groups.shift()) & groups.ne("")  # a line with the name of the group stands before these rows
+    shown = _over_the_papers(rows).assign(place=[n + heads for n, heads in enumerate(starts.cumsum())])
+    lines = len(rows) + int(starts.sum())
     of = {word: looks.look_of(word, place) for place, word in enumerate(looks.palette_order(rows["verdict"]))}
-    figure, axis = plt.subplots(figsize=(looks.WIDTH, ends[-1] + 0.9), layout="constrained")
+    figure, axis = plt.subplots(figsize=(looks.WIDTH, ROW * (lines + 1) + 0.75), layout="constrained")
     colours, grey = {word: look.colour for word, look in of.items()}, looks.look_of(PAPER).colour
-    axis.hlines(shown["place"], shown["paper_low"], shown["paper_high"], color=grey, linewidth=6)
-    axis.hlines(shown["place"], shown["low"], shown["high"], colors=[*shown["verdict"].map(colours)], linewidth=1.6)
-    axis.scatter(shown["none"], shown["place"], marker="|", s=60, color="0.2", linewidth=1)
+    axis.hlines(shown["place"], shown["paper_low"], shown["paper_high"], color=grey, linewidth=5)
+    axis.hlines(shown["place"], shown["low"], shown["high"], colors=[*shown["verdict"].map(colours)], linewidth=1.4)
+    axis.scatter(shown["none"], shown["place"], marker="|", s=36, color="0.2", linewidth=1)
     markers = {word: look.marker for word, look in of.items()}
     sns.scatterplot(shown, x="ours", y="place", hue="verdict", palette=colours, style="verdict", markers=markers,
-                    s=32, linewidth=0, legend=False, zorder=3, ax=axis)  # fmt: skip
-    axis.set(ylim=(ends[-1], 0), xlabel="ours over the paper's number", ylabel="")
+                    s=22, linewidth=0, legend=False, zorder=3, ax=axis)  # fmt: skip
+    axis.set(ylim=(lines - 0.4, -0.6), ylabel="")
+    axis.set_xlabel("ours over the paper's number", fontsize=SIZE)
     finish_ratio_axis(axis, ticks=5)
-    axis.set_yticks(shown["place"], ["\n".join(lines) for lines in texts], fontsize=SIZE)
+    axis.tick_params(axis="x", labelsize=SIZE)
+    heads = dict(zip(shown["place"][starts] - 1, groups[starts], strict=True))
+    axis.set_yticks([*shown["place"], *heads], [*shown["short"], *heads.values()], fontsize=SIZE)
+    for label in axis.get_yticklabels()[len(shown) :]:
+        label.set_fontweight("bold")
     axis.grid(False, axis="y")
+    beside: dict[str, Any] = {"xycoords": axis.get_yaxis_transform(), "textcoords": "offset points", "va": "center",
+                              "fontsize": SIZE, "annotation_clip": False}  # fmt: skip
+    for name, right in COLUMNS.items():
+        axis.annotate(name, (1, -1.1), xytext=(right, 0), fontweight="bold", color="0.2", **beside)
     for row in shown.to_dict("records"):
-        whose = ", yours" if row["own"] else ""
-        numbers = "\n".join(textwrap.shorten(row[name], LONGEST, placeholder=" ...") for name in ("printed", "number"))
-        verdict = textwrap.fill(f"{row['label']} ({row['kind']}{whose})", VERDICT)
-        for text, right, colour in zip((numbers, verdict), COLUMNS, ("0.2", colours[row["verdict"]]), strict=True):
-            axis.annotate(text, (1, row["place"]), xycoords=axis.get_yaxis_transform(), xytext=(right, 0), color=colour,
-                          textcoords="offset points", va="center", fontsize=SIZE, annotation_clip=False)  # fmt: skip
+        whose, colour = ", yours" if row["own"] else "", colours[row["verdict"]]
+        texts = (row["printed"].partition(" (")[0], row["number"], row["verdict"], row["kind"] + whose)
+        for (name, right), text, ink in zip(COLUMNS.items(), texts, ("0.2", "0.2", colour, "0.2"), strict=True):
+            text = textwrap.shorten(text, LETTERS.get(name, 40), placeholder=" ...")
+            axis.annotate(text, (1, row["place"]), xytext=(right, 0), color=ink, **beside)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10)
     sns.despine(figure, left=True)
     return figure
 

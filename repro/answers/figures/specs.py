@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -22,16 +22,16 @@ from repro.records.filters import select_rows
 from repro.records.run_columns import run_row
 from repro.records.tables import TABLES, list_entries, make_frame
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True)
 class Specs:
-    """rows: returns the rows of a specification's table, unfiltered; empty without runs."""
+    """rows: returns the rows of a specification's table, unfiltered; empty without runs. placed: the names of figures
+    and tables that a page has."""
 
     page: str
     files: Files
     rows: Callable[[Shown], pd.DataFrame]
+    placed: set[tuple[str, str]] = field(default_factory=set)
 
     @cached_property
     def shown(self) -> figures.File:
@@ -39,7 +39,7 @@ class Specs:
 
     def figure(self, name: str) -> Markdown:
         """The picture with its caption, kinds of number, and links to its files."""
-        figure = self._known("figure", name, self.shown.figures)
+        figure = self._known("figures", name)
         table = self.rows(figure)
         rows = figures.rows(figure, table) if len(table) else table
         if not len(rows):
@@ -51,16 +51,23 @@ class Specs:
 
     def table(self, name: str) -> Markdown:
         """The table below its caption."""
-        spec = self._known("table", name, self.shown.tables)
+        spec = self._known("tables", name)
         table = self.rows(spec)
         cells = figures.cells(spec, table) if len(table) else table
         if not len(cells):
             return Markdown(f"*{spec.title}: not run yet.*")
         return Markdown(f"*{_caption(spec, select_rows(table, spec.where))}*\n\n{self.files.table(cells, name)}")
 
-    def _known(self, what: str, name: str, specs: Mapping[str, T]) -> T:
+    def rest(self, what: Literal["figures", "tables"]) -> list[Markdown]:
+        """The figures or tables that no page has yet, in the file's order."""
+        show = self.figure if what == "figures" else self.table
+        return [show(name) for name in getattr(self.shown, what) if (what, name) not in self.placed]
+
+    def _known(self, what: Literal["figures", "tables"], name: str) -> Any:
+        specs = getattr(self.shown, what)
         if name not in specs:
-            raise unknown_name(f"{what} of {self.page}", name, specs)
+            raise unknown_name(f"{what.removesuffix('s')} of {self.page}", name, specs)
+        self.placed.add((what, name))
         return specs[name]
 
 

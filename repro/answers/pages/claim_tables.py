@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, TIMES
-from repro.answers.claims.verdict import NOT_RUN, REPRODUCED
+from repro.answers.claims.verdict import NOT_RUN, OPEN, REPRODUCED
 from repro.answers.figures.specification import Experiment
 from repro.answers.pages import cells as tables
 from repro.answers.pages import settling, wording
 from repro.answers.pages.files import Files
 from repro.answers.pages.markdown import Markdown
 from repro.records.kinds import KINDS, MEASURED, PADDED, SIMULATED
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = sorted({*KINDS} - {PADDED})  # of verdicts; padded numbers share the column of measured ones
 FOLDED = (REPRODUCED, wording.NOT_JUDGED, *wording.GIVEN)  # verdicts whose long lists are folded
@@ -56,6 +60,46 @@ class ClaimTables:
             "verdict": judged.verdict.text if judged.verdict.judged else judged.verdict.answer,
             "reason": self._short_reason(judged),
         }
+
+    @property
+    def headline_rows(self) -> pd.DataFrame:
+        """The rows of `wording.headlines` with the claim's name in pictures (`short`), and the reason in a few words
+        (`why`, Markdown)."""
+        rows = wording.headlines(self.by_claim)
+        return rows.assign(
+            short=[self.file.label(each.claim) for each in self.headlines],
+            why=[str(tables.format_cell(self._short_reason(each))) for each in self.headlines],
+        )
+
+    @cached_property
+    def accuracies(self) -> list[ClaimVerdict]:
+        """The claims about accuracy that have a number, each with its deciding verdict."""
+        decided = (wording.deciding(of) for of in self.by_claim.values() if of[0].claim.about == "accuracy")
+        return [each for each in decided if each.verdict.judged and each.estimate]
+
+    @property
+    def accuracy_rows(self) -> list[dict[str, str]]:
+        """A row for each claim about accuracy that is decided."""
+        return [
+            {
+                "claim": Markdown(f"C{self.numbers[each.claim.id]}. {each.claim.text}"),
+                "paper": Markdown(each.claim.paper.shown),
+                "ours": wording.ours(each),
+                "verdict": each.verdict.text,
+            }
+            for each in self.accuracies
+            if each.verdict.answer != OPEN
+        ]
+
+    @property
+    def accuracy_table(self) -> Markdown:
+        """The decided claims about accuracy; "" without any."""
+        return self.files.text_table(tables.frame_of_cells(self.accuracy_rows), "accuracies")
+
+    @property
+    def open_accuracies(self) -> str:
+        """The numbers of the claims about accuracy that are open."""
+        return ranges([self.numbers[each.claim.id] for each in self.accuracies if each.verdict.answer == OPEN])
 
     def _short_reason(self, judged: ClaimVerdict) -> str:
         """The first reason in a few words, and what it rests on."""

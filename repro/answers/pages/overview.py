@@ -1,15 +1,18 @@
-"""The overview page, index.md, with the headlines of all papers in one picture and each paper's answer."""
+"""The overview page, index.md: the headlines of all papers in one picture and one table, accuracies, and the legend."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro.answers.claims.claims import Untried
+from repro.answers.claims.verdict import OPEN, REPRODUCED, SAME_DIRECTION
 from repro.answers.figures import forest
-from repro.answers.pages import built, wording
+from repro.answers.pages import built, untried, wording
 from repro.answers.pages.built import Built
+from repro.answers.pages.cells import frame_of_cells
 from repro.answers.pages.files import Files
 from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.render import template, write_page
@@ -49,32 +52,70 @@ def build(summaries: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
         return files.before
     titles, others = papers(), across()
     shown = {paper: summaries[paper] for paper in titles if paper in summaries}
-    shown = {paper: of | {"answer": Markdown(of["answer"])} for paper, of in shown.items()}
     rows = pd.DataFrame(
-        [row | {"paper": titles[paper], "page": paper} for paper, of in shown.items() for row in of["headlines"]]
+        [row | {"paper": titles[paper], "page": paper} for paper, of in shown.items() for row in _weakest_first(of)]
     )
     text = template(
         f"{PAGE}/index.md.j2",
-        papers=[(paper, titles[paper], of) for paper, of in shown.items()],
+        papers=[(paper, titles[paper], of, _markdown(of["trust"])) for paper, of in shown.items()],
         missing=[name for name in (*titles, *others) if name not in summaries],
         own=any(of["own"] for of in shown.values()),
         forest=_picture(files, rows) if len(rows) else "",
-        counts=files.table(_counts(rows), "verdicts", ["verdict"]) if len(rows) else "",
+        headlines=_headlines(files, rows) if len(rows) else "",
+        accuracies=_accuracies(files, {titles[paper]: of["accuracies"] for paper, of in shown.items()}),
+        open=sum(of["open"] for of in shown.values()),
+        untried=untried.total([Untried(**entry) for of in shown.values() for entry in of["untried"]]),
+        price=untried.PRICE,
         others=[(name, title, Markdown(summaries[name])) for name, title in others.items() if name in summaries],
     )
     return files.built(inputs, write_page(text, "index", files), None)
 
 
-def _picture(files: Files, rows: pd.DataFrame) -> str:
+def _markdown(texts: Mapping[str, str]) -> dict[str, Markdown]:
+    return {name: Markdown(text) for name, text in texts.items()}
+
+
+def _weakest_first(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A paper's headlines, by the weight of the verdict."""
+    return sorted(summary["headlines"], key=lambda row: wording.STRIP.index(row["verdict"]))
+
+
+def _picture(files: Files, rows: pd.DataFrame) -> Markdown:
     """The headlines of all papers."""
-    named = rows.assign(claim=rows["paper"] + ". " + rows["claim"]).drop(columns=["paper", "page"])
-    named = named.astype(dict.fromkeys(wording.NUMBERS, float))
-    return forest.forest_picture(files, named, "The headline claims of all papers")
+    counts = rows["verdict"].value_counts()
+    words = {REPRODUCED: "reproduced", SAME_DIRECTION: "of the printed direction", OPEN: "open"}
+    title = ", ".join(f"{counts.get(word, 0)} are {text}" for word, text in words.items())
+    named = rows.drop(columns=["page", "why"]).astype(dict.fromkeys(wording.NUMBERS, float))
+    return forest.forest_picture(files, named, f"Of {len(rows)} headline claims {title}")
 
 
-def _counts(rows: pd.DataFrame) -> pd.DataFrame:
-    """The number of headlines by verdict, a column a paper."""
-    import pandas as pd
+def _headlines(files: Files, rows: pd.DataFrame) -> Markdown:
+    """A row for each headline, in groups by paper."""
+    made = []
+    for (page, paper), group in rows.groupby(["page", "paper"], sort=False):
+        made.append(
+            {"claim": Markdown(f"[{paper}]({page}.md)")}
+            | dict.fromkeys(("paper", "ours", "verdict", "why"), Markdown("&nbsp;"))
+        )
+        made += [
+            {
+                "claim": Markdown.escape(row["short"]),
+                "paper": Markdown(row["printed"]),
+                "ours": Markdown.escape(f"{row['number']}, {row['kind']}" + (", yours" if row["own"] else "")),
+                "verdict": Markdown.escape(row["label"]),
+                "why": Markdown(row["why"]),
+            }
+            for row in group.to_dict("records")
+        ]
+    return files.text_table(frame_of_cells(made), "headlines")
 
-    counts = pd.crosstab(rows["verdict"], rows["paper"])[rows["paper"].unique()]
-    return counts.reindex([word for word in wording.STRIP if word in counts.index]).reset_index()
+
+def _accuracies(files: Files, rows: Mapping[str, Sequence[Mapping[str, str]]]) -> Markdown:
+    """A row for each claim about accuracy that is decided."""
+    made = [
+        {"claim": Markdown(f"{paper} {row['claim']}")}
+        | {name: Markdown(row[name]) for name in ("paper", "ours", "verdict")}
+        for paper, of in rows.items()
+        for row in of
+    ]
+    return files.text_table(frame_of_cells(made), "accuracies")

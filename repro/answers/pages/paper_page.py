@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from repro.answers.claims.causes import Step, steps_of_paper
 from repro.answers.claims.claims import File, Finding
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import format_number
+from repro.answers.claims.verdict import OPEN
 from repro.answers.figures import forest, specs
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import cells as tables
@@ -39,6 +41,7 @@ from repro.records.busy import marked_kind
 from repro.records.catalogue import WORKSPACE
 from repro.records.kinds import KINDS, SIMULATED
 
+TRUST = ("believe", "doubt", "unknown")  # entries of a claims file
 PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)(?::(?P<part>point|range|verdict|reason))?}")
 
 
@@ -61,19 +64,32 @@ class PaperPage:
         return cls(paper, folder, read_results(paper, folder), files)
 
     def write(self) -> tuple[list[Path], dict[str, Any]]:
-        """Write the pages; returns them, and a summary for the overview: `method`, `answer`, `headlines` (rows), `own`
-        (how many of these include runs of the workspace) `of` how many, and `runs` (runs of the workspace)."""
+        """Write the pages; returns them, and a summary for the overview: `method`, `title`, `trust` (texts by the names
+        in `TRUST`), `headlines` and `accuracies` (rows), `open` (how many claims about accuracy are), `untried`
+        (entries of the claims file), `own` (how many headlines include runs of the workspace) `of` how many, and `runs`
+        (runs of the workspace)."""
         text = template(f"{self.paper}/page.md.j2", page=self, figure=self.specs.figure, table=self.specs.table,
                         ours=self.ours)  # fmt: skip
         pages = write_page(text, self.paper, self.files)
-        for name in ("claims", "provenance"):
+        for name in ("figures", "claims", "provenance"):
             pages += write_page(template(f"{name}.md.j2", page=self), f"{self.paper}-{name}", self.files)
         headlines = [
             {name: None if value != value else value for name, value in row.items()}  # JSON has no NaN
-            for row in wording.headlines(self.by_claim).to_dict("records")
+            for row in self.claims.headline_rows.to_dict("records")
+        ]
+        accuracies = [
+            {name: tables.format_cell(text) for name, text in row.items()} for row in self.claims.accuracy_rows
         ]
         own = sum(map(wording.is_own, self.claims.headlines))
-        summary = {"method": self.method, "answer": self.answer if self.anything else "", "headlines": headlines}
+        summary = {
+            "method": self.method,
+            "title": self.title if self.anything else "",
+            "trust": self.trust if self.anything else {},
+            "headlines": headlines,
+            "accuracies": accuracies,
+            "untried": [entry.model_dump() for entry in self.file.untried],
+            "open": sum(each.verdict.answer == OPEN for each in self.claims.accuracies),
+        }
         return pages, summary | {"own": own, "of": len(self.claims.headlines), "runs": len(self._own)}
 
     def says(self, page: str, what: str) -> Markdown:
@@ -142,8 +158,9 @@ class PaperPage:
     @property
     def forest(self) -> Markdown:
         """The picture of all headlines; "" without headlines."""
-        rows = wording.headlines(self.by_claim)
-        return forest.forest_picture(self.files, rows) if len(rows) else Markdown("")
+        rows = self.claims.headline_rows
+        title = html.unescape(self.filled(self.file.title.text)) or self.name
+        return forest.forest_picture(self.files, rows, title) if len(rows) else Markdown("")
 
     @property
     def own(self) -> Markdown:
@@ -187,6 +204,16 @@ class PaperPage:
     def answer(self) -> Markdown:
         """Our answer in two sentences."""
         return self.finding(self.file.answer)
+
+    @cached_property
+    def title(self) -> Markdown:
+        """The result in one short sentence."""
+        return self.finding(self.file.title)
+
+    @property
+    def trust(self) -> dict[str, Markdown]:
+        """What a reader may believe, may doubt, and cannot know from here."""
+        return {name: text for name in TRUST if (text := self.finding(getattr(self.file, name)))}
 
     @property
     def findings(self) -> list[Markdown]:

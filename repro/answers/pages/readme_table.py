@@ -1,4 +1,4 @@
-"""The table of papers in README: what each proposes and reports, and our answer."""
+"""The table of papers in README: what each proposes and reports, and what we find in one sentence."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NAME = "papers"  # between its marks in README
 
 def rows(folder: Path) -> list[tuple[str, ...]]:
     """The table in README: its head, and a row for each paper with published runs in this folder; InputError if they
-    contradict an answer."""
+    contradict a finding."""
     with tempfile.TemporaryDirectory() as out:
         committed = [paper for paper in papers() if paper in reference.papers()]
         pages = [PaperPage.of(paper, folder, Files(paper, Path(out))) for paper in committed]
-        of_papers = [row(page.paper, {"method": page.method, "answer": page.answer}) for page in pages]
+        of_papers = [row(page.paper, {"method": page.method, "title": page.title}) for page in pages]
     return [("paper", "what it proposes and reports", "what we find"), *of_papers]
 
 
 def row(paper: str, summary: Mapping[str, str]) -> tuple[str, ...]:
     """summary: of the paper's page (`PaperPage.write`)"""
-    return f"[{papers()[paper]}](reports/out/{paper}.md)", summary["method"], summary["answer"]
+    return f"[{papers()[paper]}](reports/out/{paper}.md)", summary["method"], f"**{summary['title']}**"

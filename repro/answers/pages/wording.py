@@ -13,6 +13,7 @@ from repro.answers.claims.decides import NONE
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, TIMES, format_number
 from repro.answers.claims.verdict import (
+    BY_CONSTRUCTION,
     GIVEN,
     LARGER,
     NOT_REPRODUCED,
@@ -129,8 +130,10 @@ def short_reason(judged: ClaimVerdict, file: File) -> str:
     """The first reason in a few words; a dash if the claim holds as printed."""
     if listed := reasons([judged], file):
         return Markdown(listed[0].short or listed[0].cause)
+    if judged.verdict.answer == BY_CONSTRUCTION:
+        return "An assumed input alone sets this number."
     if not judged.verdict.settled and judged.evidence.decided_by not in ("", NONE):
-        return f"It depends most on an assumed input: {judged.evidence.decided_by}."
+        return f"It depends most on an assumed input, {judged.evidence.decided_by}."
     return DASH if judged.verdict.judged else unjudged_reason(judged) or DASH
 
 
@@ -179,7 +182,7 @@ def headlines(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> pd.DataFrame:
                 "kind": decisive.kind,
                 "own": is_own(decisive),
             }
-            | {"printed": f"paper: {claim.paper.shown}", "number": f"ours: {ours(decisive)}"}
+            | {"printed": claim.paper.shown, "number": ours(decisive)}
         )
     return pd.DataFrame(rows)
 

@@ -40,8 +40,9 @@ def gather_sources(pages: Path, checkout: Path, source: Path, site: Path) -> Con
 
 
 def _built(pages: Path) -> Iterator[tuple[str, bytes]]:
+    """The built pages with the files of figures and tables. Links to the documentation lead to it from the top."""
     for page in sorted(pages.glob("*.md")):
-        yield page.name, page.read_bytes()
+        yield page.name, page.read_bytes().replace(b"](../../docs/", b"](docs/")
     for folder in FILES:
         for path in sorted((pages / folder).rglob("*")):
             if path.is_file():

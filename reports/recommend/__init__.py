@@ -144,8 +144,8 @@ def contests_table(contests: list[Contest[Emulated]]) -> pd.DataFrame:
             "experiment": f"{each.place.paper}/{each.place.experiment}",
             "setting": _setting(each.place),
             "strategies": len(each.rows),
-            "named by the forms": read_candidates()[each.named.candidate].label,
-            "fastest emulated": read_candidates()[each.fastest.candidate].label,
+            "named by the forms": f"{read_candidates()[each.named.candidate].label} ({each.named.variant})",
+            "fastest emulated": f"{read_candidates()[each.fastest.candidate].label} ({each.fastest.variant})",
             "right": "yes" if each.right else "no",
             "pairs right": f"{sum(each.pairs)} of {len(each.pairs)}",
         }
@@ -158,6 +158,7 @@ def emulated_rows(rows: list[Emulated]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "experiment": f"{row.paper}/{row.experiment}",
+            "variant": row.variant,
             "setting": _setting(row),
             "strategy": read_candidates()[row.candidate].label,
             "emulated, ms": _short(1e3 * row.emulated_s),

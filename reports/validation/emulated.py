@@ -11,18 +11,20 @@ import pandas as pd
 from repro.core.not_none import not_none
 from repro.records.kinds import EMULATED, SIMULATED
 from repro.records.record import Found
+from repro.records.variants import but_strategy, same_work
 
 
 def pairs(runs: Sequence[Found]) -> pd.DataFrame:
-    """A row for each pair of an emulated and a simulated run with the same variant and constants: median steps in ms.
+    """A row for each pair of an emulated run and its simulation with the same seed and constants: median steps in ms.
 
     error: simulated over emulated less 1, in %.
     """
-    simulated = {(*_place(run), _constants(run)): run for run in runs if run.kind == SIMULATED}
+    works = same_work([run.identity for run in runs])
+    of_pairs = [(*work, run.identity.seed, _constants(run)) for run, work in zip(runs, works, strict=True)]
+    simulated = {pair: run for pair, run in zip(of_pairs, runs, strict=True) if run.kind == SIMULATED}
     rows = []
-    for run in runs:
-        twin = simulated.get((*_place(run), _constants(run))) if run.kind == EMULATED else None
-        if twin:
+    for run, pair in zip(runs, of_pairs, strict=True):
+        if run.kind == EMULATED and (twin := simulated.get(pair)):
             emulated_s, simulated_s = _median_s(run), _median_s(twin)
             error = 100 * (simulated_s / emulated_s - 1)
             times = {"emulated": 1e3 * emulated_s, "simulated": 1e3 * simulated_s, "error": error}
@@ -32,13 +34,18 @@ def pairs(runs: Sequence[Found]) -> pd.DataFrame:
 
 def ratios(runs: Sequence[Found]) -> pd.DataFrame:
     """A row an emulated run of a control: its median step in ms, and over D-Sync's with all else equal."""
-    own = [run for run in runs if run.kind == EMULATED]
-    steps = [(run, _median_s(run)) for run in own]
-    first = {_beside(run): step for run, step in steps if run.identity.factors["method"] == "D-Sync"}
+    emulated = [run for run in runs if run.kind == EMULATED]
+    shared = but_strategy([run.identity for run in emulated])
+    places = [(*others, run.identity.seed) for run, others in zip(emulated, shared, strict=True)]
+    steps = {
+        place: _median_s(run)
+        for run, place in zip(emulated, places, strict=True)
+        if run.identity.factors["method"] == "D-Sync"
+    }
     rows = [
-        _facts(run) | {"emulated": 1e3 * step, "ratio": step / first[_beside(run)]}
-        for run, step in steps
-        if _beside(run) in first
+        _facts(run) | {"emulated": 1e3 * _median_s(run), "ratio": _median_s(run) / steps[place]}
+        for run, place in zip(emulated, places, strict=True)
+        if place in steps
     ]
     return pd.DataFrame(rows)
 
@@ -69,15 +76,6 @@ def _facts(run: Found) -> dict[str, Any]:
 
 def _median_s(run: Found) -> float:
     return not_none(run.training.step.median_s)
-
-
-def _place(run: Found) -> tuple:
-    return (run.identity.experiment, run.label, run.identity.seed, run.identity.workers)
-
-
-def _beside(run: Found) -> tuple:
-    others = tuple(sorted((name, str(value)) for name, value in run.identity.factors.items() if name != "method"))
-    return (run.identity.experiment, run.identity.seed, others)
 
 
 def _constants(run: Found) -> str:

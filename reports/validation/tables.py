@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
-from repro.answers.claims.residuals import APART
+from repro.answers.claims.residuals import APART, ratio_errors
 from repro.records.record import Found
 
 MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed before any run
@@ -26,6 +25,7 @@ def steps(runs: Sequence[Found]) -> pd.DataFrame:
     """A row a strategy, size, world size and testbed, in milliseconds; error: simulated over observed less 1, in %."""
     rows = [
         {
+            "run": run.record.name,
             "experiment": run.identity.experiment,
             "counts": run.identity.experiment not in APART,
             "testbed": run.identity.testbed.name,
@@ -83,11 +83,9 @@ def ratios(steps: pd.DataFrame) -> pd.DataFrame:
     every = counted(steps)
     if every.empty:
         return every
-    off: dict[str, list[float]] = {}
-    alike = ["experiment", "testbed", "launcher", "workers", "seed", "bytes"]
-    for (*_, workers, _, _), own in every.groupby(alike, sort=True):
-        off.setdefault(str(workers), []).extend(of_ratios((own["simulated"] / own["observed"]).tolist()))
-    off["all"] = [each for some in off.values() for each in some]
+    off = {str(workers): _ratio_errors(steps) for workers, steps in every.groupby("workers")} | {
+        "all": _ratio_errors(every)
+    }
     rows = []
     for workers, some in off.items():
         if some:
@@ -115,6 +113,6 @@ def worst(steps: pd.DataFrame) -> pd.DataFrame:
     return missed.loc[missed["error"].abs().sort_values(ascending=False).index].head(12)
 
 
-def of_ratios(errors: Sequence[float]) -> list[float]:
-    """The error of each ratio of two times, from the factors by which the times are off."""
-    return [max(a / b, b / a) - 1 for a, b in combinations(errors, 2)]
+def _ratio_errors(steps: pd.DataFrame) -> list[float]:
+    groups = zip(steps["run"], steps["bytes"], strict=True)
+    return ratio_errors(zip(groups, steps["observed"], steps["simulated"], strict=True))

@@ -228,20 +228,16 @@ def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     """The table of `show_ending`. trained: records of trainings; named: run -> experiment."""
     from repro.core.paths import reference_root
     from repro.experiment.quoted import quoted_numbers
-    from repro.records import catalogue, comparison  # imports pandas
+    from repro.records import catalogue, comparison, variants  # imports pandas
     from repro.records.record import Found
     from repro.records.tables import build_table
 
     here = [Found(catalogue.WORKSPACE, record) for record in trained]
-
-    def place(record: Record) -> tuple[str, ...]:
-        return record.identity.paper, record.identity.experiment, record.identity.strategy.name
-
-    compared = {place(record) for record in trained}
+    places = {variants.place(record) for record in trained}
     published = [
         run for paper in {each.identity.paper for each in trained} for run in catalogue.runs(paper, reference_root())
     ]
-    committed = [run for run in published if place(run.record) in compared]
+    committed = [run for run in published if variants.place(run) in places]
     runs = build_table("runs", [*here, *committed])
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
     printed = {run.record.name: printed_for(run, quoted_numbers(named[run.record.run])) for run in here}

@@ -18,7 +18,7 @@ from repro.core.not_none import not_none
 from repro.experiment import config
 from repro.experiment.files import own_file, own_files
 from repro.records import catalogue
-from repro.records.configured import Number
+from repro.records.configured import SCALES, Number
 from repro.records.kinds import MEASURED
 from repro.records.paper_numbers import parse_number, printed_number
 from repro.records.record import Found
@@ -91,7 +91,6 @@ HEAD = (
     *("trained to the target", "command (resumes)"),
 )
 RECIPES = "dataset.md#recipes"
-SCALES = ("quick", "full", "paper")
 
 
 class Workload(Model):

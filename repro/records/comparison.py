@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from repro.core.terminal import one_line
 from repro.records import printed
 from repro.records.busy import taken_by_others
-from repro.records.kinds import MEASURED, PADDED
 from repro.records.run_columns import TARGET
 from repro.records.variants import PLACE_COLUMNS, SIZE_COLUMNS, newest_rows
 
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 NAMES = ["variant", "variant_name", "strategy"]  # columns by which a side of `compare` is chosen
 NONE = float("nan")  # in a column of texts; a table shows it as `-`
 NOTES = "notes"  # an attribute of a table: notes on its runs
-CLUSTER = "srun"  # the launcher whose ranks are on several machines
 Numbers = Mapping[str, float]  # column -> the paper's number
 
 
@@ -121,14 +118,11 @@ def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     order. Of several runs of one configuration and seed the newest counts, the workspace's before the reference's."""
     trained = runs[runs["step_s"].notna() & ~runs["breakdown"].astype(bool)]
     numbers = ["step_s", "final", *_targets(runs)]  # all null where no accuracy is computed
-    machine = ["kind", "launcher", "ranks", "cores"]
     named = [*place, "variant_name", "configuration", "variant", "besides", "seed", "batch", "origin", "finished_at",
-             "run", *machine, "free_arithmetic"]  # fmt: skip
+             "run", "kind", "shared", "free_arithmetic"]  # fmt: skip
     floats = [*numbers, "cpu_taken_share"]
     trained = trained[[*dict.fromkeys([*named, *floats])]].astype(dict.fromkeys(floats, "float64"))
     trained = newest_rows(trained, [*place, "variant_name", "configuration", "seed"])
-    machines = zip(*(trained[column] for column in machine), strict=True)
-    trained = trained.assign(shared=[_shared(*each) for each in machines])
     groups = trained.groupby([*place, "variant_name", "configuration", "variant"], sort=False)
     made = groups[numbers].median()
     made.insert(0, "seeds", groups["seed"].nunique())
@@ -144,14 +138,6 @@ def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     if "batch" not in place:
         made["batch"] = groups["batch"].median().astype("float64")
     return made
-
-
-def _shared(kind: str, launcher: str, ranks: Any, cores: Any) -> str | float:
-    """`4 ranks share 2 cores` for measured runs with more ranks than cores on one machine, else `NONE`."""
-    counts = isinstance(ranks, Integral) and isinstance(cores, Integral)
-    if kind not in (MEASURED, PADDED) or launcher == CLUSTER or not counts or ranks <= cores:
-        return NONE
-    return f"{ranks} ranks share {cores} core{'' if cores == 1 else 's'}"
 
 
 def format_tables(rows: Sequence[tuple[str, pd.DataFrame]]) -> str:

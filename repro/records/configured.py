@@ -47,6 +47,10 @@ Folder = Annotated[str, AfterValidator(_plain_name)]
 Name = Annotated[str, AfterValidator(_short_name)]  # of a paper or an experiment, a folder too
 
 
+SCALES = ("quick", "full", "paper")  # the usual sizes of an experiment
+QUICK = SCALES[0]  # for trying out
+
+
 @dataclass(frozen=True)
 class Role:
     """What an entry counts for.

@@ -54,6 +54,15 @@ def completed(runs: Sequence[Values]) -> list[Values]:
     ]
 
 
+def completed_alone(values: Values) -> Values:
+    """One run's values, with the defaults of all options of its plugins."""
+    plugins = [*_plugins(values)]
+    defaults = _defaults(sorted({(group, name) for group, _, name in plugins}))
+    options = [(f"{prefix}.{option}", value) for group, prefix, name in plugins
+               for option, value in defaults[group, name].items()]  # fmt: skip
+    return dict(options) | values
+
+
 def keep_defaults(plugins: Iterable[tuple[str, str]]) -> None:
     """Cache the defaults of plugins (group, name) while PyTorch is imported, for commands that only show runs."""
     _defaults(sorted({*plugins}))

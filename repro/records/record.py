@@ -26,6 +26,23 @@ SCHEMA = 2
 Numbers = dict[str, Number | None]
 
 
+@dataclass(frozen=True)
+class Content:
+    """What an entry of a result holds.
+
+    drawn     a draw of a sweep stores it; other entries are equal in all draws, or do not concern times
+    times     it has times, which the simulation's error scales
+    table     of the reference, in which its entries are rows (`repro.records.tables`)
+    """
+
+    drawn: bool = True
+    times: bool = False
+    table: str = ""
+
+
+TIMES, NOT_DRAWN = Content(times=True), Content(drawn=False)
+
+
 class Data(Part):
     """The data that the run used."""
 
@@ -77,26 +94,29 @@ class TrainResult(Part):
 
     iterations: Whole
     iterations_per_epoch: Whole | None = None
-    dataset: Data
+    dataset: Annotated[Data, NOT_DRAWN]
     parameters: Whole | None = None  # of the model
-    memory: Memory | None = None
-    curve: list[dict[str, Number | None]]  # per evaluation: iteration, epoch, train_s, loss, test_loss, scores
-    final: Numbers  # train_s, test_loss, the metric and other scores
-    targets: dict[str, Reached | None]
-    step: Step
-    phases: dict[str, Amount]  # on the main thread, means over worker ranks; their sum is the step
-    server_phases: dict[str, Amount] | None = None
-    communication: Communication
+    memory: Annotated[Memory | None, NOT_DRAWN] = None
+    # per evaluation: iteration, epoch, train_s, loss, test_loss, scores
+    curve: Annotated[list[dict[str, Number | None]], Content(drawn=False, table="points")]
+    final: Annotated[Numbers, TIMES]  # train_s, test_loss, the metric and other scores
+    targets: Annotated[dict[str, Reached | None], Content(drawn=False, times=True)]
+    step: Annotated[Step, TIMES]
+    phases: Annotated[dict[str, Amount], TIMES]  # on the main thread, means over worker ranks; their sum is the step
+    server_phases: Annotated[dict[str, Amount] | None, TIMES] = None
+    communication: Annotated[Communication, TIMES]
     bytes_sent: Amount | None  # per rank and iteration
-    staleness: list[dict[str, Whole]] = Field(default_factory=list)  # per rank: delay in updates -> number of gradients
+    # per rank: delay in updates -> number of gradients
+    staleness: Annotated[list[dict[str, Whole]], NOT_DRAWN] = Field(default_factory=list)
     counters: Numbers = Field(default_factory=dict)  # counts by the strategy
     free_arithmetic: bool = False  # simulated: the strategy compresses, which is modelled to take no time
     pipeline: dict[str, Any] | None = None  # stages, cuts, schedule
-    per_rank: list[dict[str, Any]] = Field(default_factory=list)
-    allreduce: dict[str, Any] | None = None  # the choice of `auto`, with reasons
-    observed: list[dict[str, Any]] = Field(default_factory=list)
-    weights_sha256: str | None = None
-    trace: list[dict[str, Any]] = Field(default_factory=list)  # intervals of a few iterations
+    per_rank: Annotated[list[dict[str, Any]], TIMES] = Field(default_factory=list)
+    allreduce: Annotated[dict[str, Any] | None, NOT_DRAWN] = None  # the choice of `auto`, with reasons
+    observed: Annotated[list[dict[str, Any]], NOT_DRAWN] = Field(default_factory=list)
+    weights_sha256: Annotated[str | None, NOT_DRAWN] = None
+    # intervals of a few iterations
+    trace: Annotated[list[dict[str, Any]], Content(drawn=False, table="intervals")] = Field(default_factory=list)
 
     @field_validator("phases")
     @classmethod
@@ -123,16 +143,28 @@ class TrainResult(Part):
 class ProbeResult(Part):
     """The result of a probe; `found` has the schema that the probe declares (`Record.check_probe_result`)."""
 
-    found: dict[str, Any]
-    metrics: Numbers = Field(default_factory=dict)  # for MLflow
+    found: Annotated[dict[str, Any], TIMES]
+    metrics: Annotated[Numbers, TIMES] = Field(default_factory=dict)  # for MLflow
     line: str = ""  # for display
-    dataset: Data | None = None
+    dataset: Annotated[Data | None, NOT_DRAWN] = None
     model: dict[str, Any] = Field(default_factory=dict)  # name and parameters, if a model is measured
 
     @model_validator(mode="after")
     def _numbers(self) -> ProbeResult:
         check_units(self.found)
         return self
+
+
+def _contents() -> dict[str, Content]:
+    contents: dict[str, Content] = {}
+    for form in (TrainResult, ProbeResult):
+        for name, field in form.model_fields.items():
+            contents[name] = next((part for part in field.metadata if isinstance(part, Content)), Content())
+    return contents
+
+
+CONTENTS = _contents()  # entry of a result -> what it holds
+TABLE_OF = {name: content.table for name, content in CONTENTS.items() if content.table}
 
 
 class Hardware(Part):

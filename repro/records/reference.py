@@ -31,7 +31,7 @@ from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
 from repro.records import sweep, variants
-from repro.records.record import SCHEMA, Found, Record
+from repro.records.record import SCHEMA, TABLE_OF, Found, Record
 from repro.records.run_columns import run_row
 from repro.records.sweep import Sweep
 from repro.records.tables import TABLES, list_entries, make_frame
@@ -39,8 +39,6 @@ from repro.records.tables import TABLES, list_entries, make_frame
 MANIFEST = "manifest.json"
 SWEEPS = "sweeps"
 NEW = ".new"  # suffix of a table that was not renamed yet
-# part of a result -> its table: lists of flat mappings
-LISTS = {"curve": "points", "trace": "intervals"}
 
 
 def papers(root: Path | None = None) -> list[str]:
@@ -55,13 +53,13 @@ def read(paper: str, root: Path | None = None) -> list[Record]:
     if paper not in papers(root):
         return []
     tables = _tables(folder)
-    return [*_records(folder, tables["runs"], tuple(tables[table] for table in LISTS.values()))]
+    return [*_records(folder, tables["runs"], tuple(tables[table] for table in TABLE_OF.values()))]
 
 
 @lru_cache(maxsize=16)
 def _records(folder: Path, runs: bytes, of_lists: tuple[bytes, ...]) -> tuple[Record, ...]:
     """The runs of tables; cached, because reading takes a second, and a command reads some tables several times."""
-    lists = {part: _lists(_rows(table)) for part, table in zip(LISTS, of_lists, strict=True)}
+    lists = {part: _lists(_rows(table)) for part, table in zip(TABLE_OF, of_lists, strict=True)}
     return tuple(_published(row, lists, folder) for row in _rows(runs, ["run", "record"]))
 
 
@@ -202,7 +200,7 @@ def _published(row: Mapping[str, Any], lists: Mapping[str, Mapping[str, list[Any
 def _without_lists(record: dict[str, Any]) -> dict[str, Any]:
     """The record, with each list that a table has replaced by the names that all of its entries have."""
     result = dict(record["result"])
-    for part in LISTS:
+    for part in TABLE_OF:
         if part in result:
             result[part] = sorted(set.intersection(*map(set, result[part]))) if result[part] else []
     return record | {"result": result}

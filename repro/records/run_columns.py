@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from repro.core.wilson import wilson_bound
+from repro.records.busy import shared_by_ranks
 from repro.records.configured import Configured
 from repro.records.record import Found, TrainResult
 
@@ -155,6 +156,7 @@ COLUMNS = (
     Column("hardware", "hardware.class_", "class of the hardware"),
     Column("cores", "hardware.cores", "cores of the machine"),
     Column("cpu_taken_share", "cpu_taken_share", "share of the ranks' cores that others took"),
+    Column("shared", lambda run: shared_by_ranks(run) or None, "what the ranks share: 4 ranks share 2 cores"),
     Column("commit", "provenance.commit", ""),
     Column("finished_at", "provenance.finished_at", "ISO format"),
     # what it found

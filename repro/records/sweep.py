@@ -18,12 +18,10 @@ from repro.core.errors import InputError, cannot_access
 from repro.core.terminal import warn
 from repro.records import variants
 from repro.records.events import drop_torn_line, take_checksum, with_checksum
-from repro.records.record import HasRecord, Record
+from repro.records.record import CONTENTS, HasRecord, Record
 
 FILE = "draws.jsonl"
 CONFIGURED = -1  # the number of the draw with all inputs as configured
-# parts of a result that a draw does not store: they are equal in all draws, or do not concern times
-LEFT_OUT = ("curve", "trace", "memory", "dataset", "observed", "weights_sha256", "targets", "staleness", "allreduce")
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Sweep(HasRecord):
 
 def shorten_result(result: dict[str, Any]) -> dict[str, Any]:
     """The parts of a result that a draw stores, with numbers of nine digits, and means over ranks."""
-    stored = {name: part for name, part in result.items() if name not in LEFT_OUT}
+    stored = {name: part for name, part in result.items() if CONTENTS[name].drawn}
     if per_rank := [rank for rank in stored.get("per_rank") or () if rank]:
         stored["per_rank"] = [_means(per_rank)]
     return {name: _rounded(part) for name, part in stored.items()}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from repro.records import variants
-from repro.records.record import Found, ProbeResult, Record
+from repro.records.record import TABLE_OF, Found, ProbeResult, Record
 from repro.records.run_columns import run_row, scalar_entries
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def list_entries(table: str, record: Record) -> Iterable[dict[str, Any]]:
     """The entries of a run in the table `points`, `rows` or `intervals`, without the columns of the run."""
     if isinstance(record.result, ProbeResult):
         return _probe_rows(record.result.found) if table == "rows" else ()
-    return {"points": record.result.curve, "rows": (), "intervals": record.result.trace}[table]
+    return next((getattr(record.result, name) for name, of_entry in TABLE_OF.items() if of_entry == table), ())
 
 
 def _probe_rows(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

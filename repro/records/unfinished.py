@@ -24,9 +24,8 @@ from repro.records.events import read_events
 from repro.records.identity import Identity, Part
 
 FILE = "unfinished.json"
-# in a curve, if they were evaluated
-SCORES = ("top1", "top5", "meteor", "train_top1", "train_top5", "train_mse", "train_perplexity")
-ATTEMPT = ("key", "commit", "dirty", "torch", "hardware")
+POINT = ("iteration", "epoch", "train_s", "loss", "test_loss")  # entries of a curve beside the scores
+NO_SCORES = ("event", "wall_s", *POINT)  # of an evaluation
 
 
 class Attempt(Part):
@@ -127,18 +126,20 @@ def row(run: Unfinished) -> dict[str, Any]:
 def curve(events: Sequence[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
     """The evaluations, with the scores that any of them has."""
     evaluations = [event for event in events if event["event"] == "evaluation"]
-    scores = ("train_s", "loss", "test_loss", metric, *other_scores(evaluations, metric))
-    return [{"iteration": e["iteration"], "epoch": e["epoch"], **{k: e.get(k) for k in scores}} for e in evaluations]
+    names = (*POINT, metric, *other_scores(evaluations, metric))
+    return [{name: event.get(name) for name in names} for event in evaluations]
 
 
 def other_scores(evaluations: Sequence[dict[str, Any]], metric: str) -> list[str]:
-    return [name for name in SCORES if name != metric and any(name in event for event in evaluations)]
+    """The scores that were evaluated beside the metric."""
+    return [*dict.fromkeys(name for event in evaluations for name in event if name not in (*NO_SCORES, metric))]
 
 
 def attempts(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The attempts that computed the iterations in the log: consecutive ones by the same code, torch and hardware
     count as one, and one that ended before its first checkpoint not at all."""
-    last = {e["iteration"]: {name: e.get(name) for name in ATTEMPT} for e in events if e["event"] == "attempt"}
+    names = [name for name in Attempt.model_fields if name != "iteration"]
+    last = {e["iteration"]: {name: e.get(name) for name in names} for e in events if e["event"] == "attempt"}
     made: list[dict[str, Any]] = []
     for iteration, by in sorted(last.items()):
         if not made or made[-1] != {"iteration": made[-1]["iteration"]} | by:

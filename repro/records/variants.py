@@ -5,8 +5,7 @@ several that are not, of which the `newest` counts. A figure shows only runs of 
 how a run differs from its experiment's own variant.
 
 Other modules choose among runs by what they ask here, and decide something else: which group of comparable runs a page
-shows (`repro.answers.tables.selection`), whose duration says how long a run takes (`repro.launch.forecast`). Only the
-ranking pairs trainings by a key of its own (`repro.answers.ranking.statistical`).
+shows (`repro.answers.tables.selection`), whose duration says how long a run takes (`repro.launch.forecast`).
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from repro.core.registry import PLUGINS
+from repro.records.filters import list_column
 from repro.records.identity import Identity, Values, plain_value
 from repro.records.kinds import SIMULATED
-from repro.records.neutral import completed, is_neutral
+from repro.records.neutral import completed, completed_alone, is_neutral
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,6 +78,7 @@ PLACE_COLUMNS = ["paper", "experiment", "model", "dataset", "testbed", "kind", "
 SIZE_COLUMNS = ["workers", "batch", "epochs"]
 VARIANT_COLUMNS = ("experiment", "testbed", "variant")  # rows that are equal in them belong to one variant
 COMPARED = ("strategy.", "imbalance.")  # prefixes of paths in which the variants of an experiment differ
+WORK = (*COMPARED, "model.name", "workers", "testbed.device")
 DATA = ("name", "checksum", "train", "test", "augmentation")  # in a record
 LONGEST = 40  # characters of a value that a label shows in full
 
@@ -89,6 +90,11 @@ def alike(run: Identity, other: Identity) -> bool:
     """Whether two runs have the same configuration; their seeds may differ."""
     first, second = completed([run.values, other.values])
     return digest(first) == digest(second)
+
+
+def configuration_of(run: Identity) -> str:
+    """A digest of a run's configuration, equal for runs that are `alike`, whichever others there are."""
+    return digest(completed_alone(run.values))
 
 
 def digest(values: Values, without: tuple[str, ...] = ()) -> str:
@@ -120,25 +126,33 @@ def comparable(runs: Sequence[HasResult], varies: Sequence[str] = ()) -> list[tu
     (`testbed.device`).
     """
     without = (*COMPARED, "breakdown", *varies)
-    digests = configurations(runs, without)
+    digests = configurations([run.identity for run in runs], without)
     return [(digest, *_read(run, varies)) for digest, run in zip(digests, runs, strict=True)]
 
 
-def same_work(runs: Sequence[HasResult]) -> list[tuple[Hashable, ...]]:
-    """For each run its work, which an emulated run shares with its simulation on other testbeds."""
-    digests = configurations(runs, only=(*COMPARED, "model.name", "workers"))
-    return [(run.identity.experiment, digest) for run, digest in zip(runs, digests, strict=True)]
+def same_work(runs: Sequence[Identity]) -> list[tuple[Hashable, ...]]:
+    """For each run its work, which an emulated run shares with its simulation on another testbed."""
+    digests = configurations(runs, only=WORK)
+    return [(run.paper, run.experiment, digest) for run, digest in zip(runs, digests, strict=True)]
 
 
-def configurations(
-    runs: Sequence[HasResult], without: tuple[str, ...] = (), only: tuple[str, ...] = ("",)
-) -> list[str]:
-    """For each run a digest, equal for runs that are `alike` but for minor entries. without, only: prefixes
-    of paths."""
-    values = completed([run.identity.values for run in runs])
-    minor = {path for run in runs for path in run.identity.minor_paths}
-    counted = [{path: each[path] for path in each if path.startswith(only) and path not in minor} for each in values]
-    return [digest(each, without) for each in counted]
+def but_strategy(runs: Sequence[Identity]) -> list[tuple[Hashable, ...]]:
+    """For each run what it shares with those of other strategies: its experiment, and everything else that was
+    configured but the seed."""
+    digests = [_but_strategy(values) for values in completed([run.values for run in runs])]
+    return [(run.paper, run.experiment, digest) for run, digest in zip(runs, digests, strict=True)]
+
+
+def _but_strategy(values: Values) -> str:
+    return digest(values, without=STRATEGY)
+
+
+def configurations(runs: Sequence[Identity], without: tuple[str, ...] = (), only: tuple[str, ...] = ("",)) -> list[str]:
+    """For each run a digest, equal for runs that are `alike` but for minor entries. without, only: prefixes of
+    paths."""
+    values = completed([{path: run.values[path] for path in run.values if path.startswith(only)} for run in runs])
+    minor = {path for run in runs for path in run.minor_paths}
+    return [digest({path: each[path] for path in each if path not in minor}, without) for each in values]
 
 
 def _read(run: HasResult, varies: Sequence[str]) -> Iterator[Hashable]:
@@ -179,14 +193,19 @@ def newest(runs: Iterable[Run], same: Callable[[Run], Hashable]) -> list[Run]:
 
 def newest_rows(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """`newest` of a table `runs` (`repro.records.catalogue`): a row for each value of the columns."""
-    at = table["finished_at"].fillna("").astype(str)
-    ordered = table.assign(_mine=table["origin"] == WORKSPACE, _at=at).sort_values(["_mine", "_at"], kind="stable")
-    return table[table.index.isin(ordered.drop_duplicates([*columns], keep="last").index)]
+    places = zip(*(list_column(table, column) for column in columns), strict=True)
+    order = map(_recency, table["origin"], list_column(table, "finished_at"))
+    by_recency = sorted(zip(order, range(len(table)), places, strict=True))
+    return table.iloc[sorted({place: row for _, row, place in by_recency}.values())]
 
 
 def recency(run: Finished) -> tuple[bool, str]:
     """The order of `newest`."""
-    return getattr(run, "origin", None) == WORKSPACE, finished_at(run)
+    return _recency(getattr(run, "origin", None), finished_at(run))
+
+
+def _recency(origin: str | None, finished_at: str | None) -> tuple[bool, str]:
+    return origin == WORKSPACE, str(finished_at or "")
 
 
 def finished_at(run: Finished) -> str:
@@ -230,8 +249,7 @@ def labels(records: Sequence[Finished]) -> list[Labelled]:
         told_apart_by = differing([values[i] for i in similar])
         for i in similar:
             paths[i] = [*dict.fromkeys([*paths[i], *told_apart_by])]
-    besides = [digest(each, without=STRATEGY) for each in values]
-    return [Labelled(*each) for each in zip(made(), digests, besides, strict=True)]
+    return [Labelled(*each) for each in zip(made(), digests, map(_but_strategy, values), strict=True)]
 
 
 def _label(run: Identity, values: Values, paths: Sequence[str]) -> str:

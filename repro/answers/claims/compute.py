@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 from repro.answers.claims.evaluate import Outcome
 from repro.answers.tables.runs import Runs
+from repro.core.errors import InputError
 from repro.records.record import Found
+from repro.records.variants import VARIANT_COLUMNS
 
 COMPUTATION = ("forward", "backward", "update", "data", "other")  # phases
 FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # each paper's `derived*.py` adds to it
@@ -51,6 +53,11 @@ def by_seed(runs: Runs, number_of: Callable[[list[Found]], float | None], reason
 
 
 def median_rates(runs: Runs) -> dict[tuple[str, str], float]:
-    """(experiment, variant) -> samples a second of all ranks together, the median over seeds."""
+    """(experiment, variant) -> samples a second of all ranks together, the median over seeds; InputError for a variant
+    on several testbeds."""
     frame = runs.frame.assign(rate=runs.frame["batch"] / runs.frame["step_s"])
-    return dict(frame.groupby(["experiment", "variant"])["rate"].median())
+    by_variant = frame.groupby([*VARIANT_COLUMNS])["rate"].median().droplevel("testbed")
+    if by_variant.index.has_duplicates:
+        experiment, variant = by_variant.index[by_variant.index.duplicated()][0]
+        raise InputError(f"{variant} of {experiment}: a rate needs runs on one testbed")
+    return dict(by_variant)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -17,14 +17,12 @@ from repro.answers.claims import decides, residuals
 from repro.answers.claims.residuals import Residuals
 from repro.answers.tables.runs import Runs
 from repro.records.identity import Part
-from repro.records.record import Communication, Found, ProbeResult, Reached, Step, TrainResult
+from repro.records.record import CONTENTS, Found, ProbeResult, Reached, TrainResult
 from repro.records.sweep import Draw
 
 UNKNOWN = Reached.model_construct(train_s=math.nan)  # a target of runs without arithmetic
 NEVER = Reached.model_construct(train_s=math.inf, iteration=math.inf)
 ERRORS = 64  # draws of the validated error for runs without assumed inputs
-TIMES = ("step", "phases", "server_phases", "communication", "final", "targets", "per_rank", "found", "metrics")
-PARTS: Mapping[str, type[Part]] = {"step": Step, "communication": Communication}  # of a result
 
 
 @dataclass(frozen=True)
@@ -114,9 +112,15 @@ def _numbers(values: Sequence[Any]) -> list[float]:
 
 def with_entries(result: TrainResult | ProbeResult, entries: Mapping[str, Any]) -> TrainResult | ProbeResult:
     """A result with other entries, plain data of which its type knows some."""
-    known = {name: value for name, value in entries.items() if name in type(result).model_fields}
-    parts = {name: part.model_construct(**known[name]) for name, part in PARTS.items() if name in known}
+    fields = type(result).model_fields
+    known = {name: value for name, value in entries.items() if name in fields}
+    forms = {name: fields[name].annotation for name in known}
+    parts = {name: form.model_construct(**known[name]) for name, form in forms.items() if is_part(form)}
     return result.model_copy(update=known | parts)
+
+
+def is_part(form: Any) -> TypeGuard[type[Part]]:
+    return isinstance(form, type) and issubclass(form, Part)
 
 
 def erring(runs: Runs, errors: Residuals) -> Runs:
@@ -124,7 +128,7 @@ def erring(runs: Runs, errors: Residuals) -> Runs:
 
     def made() -> Iterable[Found]:
         for run in runs.records.values():
-            times = {name: value for name, value in run.record.result if name in TIMES}
+            times = {name: value for name, value in run.record.result if CONTENTS[name].times}
             for number in range(ERRORS):
                 scaled = residuals.scale_times(times, errors.of_draw(number).factor_for(run))
                 yield run.changed(run.record.result.model_copy(update=scaled), seed=number)

@@ -25,14 +25,14 @@ from repro.answers.claims.evaluate import (
 )
 from repro.answers.claims.residuals import Residuals, Twins
 from repro.answers.claims.stats import median_or_none
-from repro.answers.claims.verdict import Interval, Sample, question_left, verdict_of
+from repro.answers.claims.verdict import Interval, Sample, in_range, question_left, verdict_of
 from repro.answers.tables import columns
 from repro.answers.tables.columns import Filter
 from repro.answers.tables.runs import Runs
 from repro.core import config_folders
 from repro.core.errors import InputError, unknown_name
 from repro.records import catalogue
-from repro.records.busy import on_busy_machine
+from repro.records.busy import on_busy_machine, shared_by_ranks
 from repro.records.kinds import EMULATED, KINDS, SIMULATED
 from repro.records.record import Found
 from repro.records.run_columns import RECORDED, TARGET
@@ -191,9 +191,8 @@ class ClaimEvaluator:
             return None
         of_baseline = claim.model_copy(update={"value": printed.value})
         baseline = outcome_of(of_baseline, self._with_errors(sweeps, errors)).values
-        low, high = printed.tolerance.around(printed.paper)
-        least, most = -math.inf if low is None else low, math.inf if high is None else high
-        reproducing = [n for n, value in baseline.items() if least <= value <= most]
+        as_printed = in_range(*printed.tolerance.around(printed.paper))
+        reproducing = [n for n, value in baseline.items() if as_printed(value)]
         point = median_or_none(outcome_of(of_baseline, sweeps.configured).values.values())
         interval = None if point is None else Interval.of(point, sample_of(baseline))
         factor = printed.factor(interval.point) if interval else None
@@ -325,18 +324,9 @@ def not_testable(claim: Claim, group: Runs) -> str:
 
 def shared_cores(claim: Claim, group: Runs) -> str:
     """The reason why measured times are out of scope: ranks share cores or a GPU, which the papers' ranks do not."""
-    if claim.about != "time" or not claim.own_cores or not group.kind.startswith("measured"):
+    if claim.about != "time" or not claim.own_cores:
         return ""
-    for run in group.records.values():
-        hardware, testbed = run.record.hardware, run.identity.testbed
-        if shared := hardware.more.get("gpu_shared_by"):
-            return f"{shared} ranks share a GPU"
-        if testbed.launcher == "srun" or hardware.more.get("gpu") or hardware.cores is None:
-            continue  # with srun ranks are on several machines, of which the record describes one
-        ranks = (run.record.ranks or run.identity.workers) * testbed.threads_per_rank
-        if ranks > hardware.cores:
-            return f"{ranks} ranks share {hardware.cores} cores"
-    return ""
+    return next(filter(None, map(shared_by_ranks, group.records.values())), "")
 
 
 def busy_machine(claim: Claim, group: Runs) -> str:

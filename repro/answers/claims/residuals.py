@@ -6,15 +6,16 @@ Where a paper has emulated runs of the same strategies at a nearer size, it is e
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from repro.answers.tables.runs import Runs
-from repro.answers.tables.selection import QUICK, is_busy
+from repro.answers.tables.selection import is_busy, is_quick
 from repro.records.identity import Part
 from repro.records.record import Found
 from repro.records.variants import newest, of_one_machine, same_work
@@ -32,7 +33,15 @@ def validation_runs(runs: Iterable[Found]) -> list[Found]:
     on a busy machine, and none of scale quick beside others. Those of APART are among them; controls are not."""
     probes = [run for run in runs if run.identity.program == VALIDATION and not is_busy(run)]
     latest = newest(probes, of_one_machine)
-    return [run for run in latest if run.identity.scale != QUICK] or latest
+    return [run for run in latest if not is_quick(run)] or latest
+
+
+def ratio_errors(steps: Iterable[tuple[Hashable, float, float]]) -> list[float]:
+    """The error of each ratio of two simulated steps of one group. steps: (group, observed, simulated), in one unit."""
+    factors: dict[Hashable, list[float]] = {}
+    for group, observed, simulated in steps:
+        factors.setdefault(group, []).append(observed / simulated)
+    return [max(a / b, b / a) - 1 for of_group in factors.values() for a, b in combinations(of_group, 2)]
 
 
 @dataclass(frozen=True)
@@ -150,7 +159,7 @@ def _medians(runs: Runs) -> dict[tuple[Any, ...], tuple[Found, list[float]]]:
     """The median steps of runs, of each work; with it its first run."""
     timed = [run for run in runs.records.values() if run.identity.trains and run.training.step.median_s]
     steps: dict[tuple[Any, ...], tuple[Found, list[float]]] = {}
-    for run, work in zip(timed, same_work(timed), strict=True):
+    for run, work in zip(timed, same_work([run.identity for run in timed]), strict=True):
         steps.setdefault(work, (run, []))[1].append(run.training.step.median_s or 0.0)
     return steps
 

@@ -178,7 +178,7 @@ def group(own: Identity) -> str:
     """Label, testbed, scale, data set and digest of the whole configuration, as the meaning of a name may change."""
     exact = "breakdown" if own.breakdown else None  # its steps are synchronised, unlike those of other runs
     data = own.dataset.name if own.dataset else None
-    parts = variants.label(own), own.testbed.name, own.scale, exact, data, variants.digest(own.values)
+    parts = variants.label(own), own.testbed.name, own.scale, exact, data, variants.configuration_of(own)
     return " / ".join(part for part in parts if part)
 
 

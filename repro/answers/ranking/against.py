@@ -55,11 +55,14 @@ def median_error(rows: Sequence[Compared]) -> float:
 class Emulated:
     """An emulated run beside its closed form, seconds an iteration.
 
-    ratio: computation to communication, as in the map. late: delay of one random worker, a share of its computation.
+    variant: the run's label. setting: a digest of the configured testbed, model, minibatch and imbalance. ratio:
+    computation to communication, as in the map. late: delay of one random worker, a share of its computation.
     """
 
     paper: str
     experiment: str
+    variant: str
+    setting: str
     testbed: str
     model: str
     workers: int
@@ -73,7 +76,7 @@ class Emulated:
     @property
     def place(self) -> tuple[Any, ...]:
         """Strategies with the same place are compared."""
-        return self.paper, self.experiment, self.testbed, self.model, self.workers, self.gbit, self.ratio, self.late
+        return self.paper, self.experiment, self.setting
 
     @property
     def seconds(self) -> tuple[float, float]:

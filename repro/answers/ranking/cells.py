@@ -10,13 +10,14 @@ import io
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter
 
 from repro.answers.claims.evidence import validation_steps
+from repro.answers.claims.residuals import ratio_errors
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 
 T = TypeVar("T")
@@ -89,10 +90,8 @@ class Placed:
 
 def ratio_error() -> float:
     """The 95th percentile of the error of a ratio of two simulated steps, in the validation."""
-    runs: dict[tuple[str, float], list[float]] = {}
-    for step in validation_steps(None):
-        runs.setdefault((step["run"], step["bytes"]), []).append(step["observed_s"] / step["simulated_s"])
-    errors = [max(a / b, b / a) - 1 for own in runs.values() for a, b in combinations(own, 2)]
+    steps = validation_steps(None)
+    errors = ratio_errors(((step["run"], step["bytes"]), step["observed_s"], step["simulated_s"]) for step in steps)
     return float(np.quantile(errors, 0.95)) if errors else 0.0
 
 

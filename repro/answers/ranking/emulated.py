@@ -23,28 +23,32 @@ from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 from repro.experiment.testbeds import Emulated as EmulatedTestbed
 from repro.experiment.testbeds import testbed_of
-from repro.records import reference
+from repro.records import reference, variants
 from repro.records.identity import Identity, NamedPart
 from repro.records.kinds import EMULATED
 from repro.records.record import Record, TrainResult
 
+SETTING = ("testbed.", "model.", "imbalance.", "workers", "batch")  # paths in which strategies are equal to be compared
 # options in which a run may differ from its candidate: the form reads the first; the others change no iteration's time
 FREE = ("selection", "thread", "sync_epochs")
 
 
 def emulated_rows() -> list[Emulated]:
-    """A row for each place and candidate: means over the runs that differ only in their seed."""
-    by_place: dict[Emulated, list[Emulated]] = {}
-    for record in (record for paper in reference.papers() for record in reference.read(paper)):
+    """A row for each configuration of a candidate in an experiment: means over its seeds."""
+    runs = [record for paper in reference.papers() for record in reference.read(paper) if record.kind == EMULATED]
+    configurations: dict[tuple[str, ...], list[Emulated]] = {}
+    settings = variants.configurations([record.identity for record in runs], only=SETTING)
+    for record, setting in zip(runs, settings, strict=True):
         if row := of_run(record):
-            by_place.setdefault(replace(row, emulated_s=0.0, predicted_s=0.0), []).append(row)
+            key = row.paper, row.experiment, variants.configuration_of(record.identity)
+            configurations.setdefault(key, []).append(replace(row, setting=setting))
     return [
         replace(
-            place,
-            emulated_s=statistics.fmean(row.emulated_s for row in own),
-            predicted_s=statistics.fmean(row.predicted_s for row in own),
+            seeds[0],
+            emulated_s=statistics.fmean(row.emulated_s for row in seeds),
+            predicted_s=statistics.fmean(row.predicted_s for row in seeds),
         )
-        for place, own in by_place.items()
+        for seeds in configurations.values()
     ]
 
 
@@ -65,6 +69,8 @@ def of_run(record: Record) -> Emulated | None:
     return Emulated(
         paper=own.paper,
         experiment=own.experiment,
+        variant=variants.label(own),
+        setting="",  # a digest, equal to those of other runs (`emulated_rows`)
         testbed=own.testbed.name,
         model=setting.profile.model,
         workers=own.workers,

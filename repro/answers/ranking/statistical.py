@@ -14,6 +14,8 @@ from repro.core import user_files
 from repro.core.paths import reference_root
 from repro.core.registry import TRAIN
 from repro.records import reference
+from repro.records.identity import Identity
+from repro.records.variants import but_strategy
 
 EXACT = ("dsync", "wfbp")  # strategies with synchronous SGD's updates
 
@@ -50,16 +52,16 @@ def statistical_cost(candidate: Candidate) -> Cost | None:
 
 @cache
 def all_costs() -> Mapping[tuple[str, str], Cost]:
-    """(strategy, codec) -> cost, over the reference's trainings that differ from a synchronous one in the strategy."""
+    """(strategy, codec) -> cost, over the reference's trainings that differ from a synchronous one in the strategy
+    alone."""
+    trainings = [*reference_trainings()]
+    shared = but_strategy([identity for identity, _ in trainings])
     reached: dict[tuple[Any, ...], dict[tuple[str, str], list[int | None]]] = {}
-    for own, targets in reference_trainings():
-        where = (
-            *(own[name] for name in ("paper", "experiment", "scale", "workers", "batch", "seed")),
-            own["testbed"]["name"],
-        )
-        key = own["strategy"]["name"], own["strategy"].get("codec") or "none"
+    for (identity, targets), setting in zip(trainings, shared, strict=True):
+        key = identity.strategy.name, identity.strategy.options.get("codec") or "none"
         for target, at in targets.items():
-            reached.setdefault((*where, target), {}).setdefault(key, []).append(at["iteration"] if at else None)
+            where = (*setting, identity.seed, target)
+            reached.setdefault(where, {}).setdefault(key, []).append(at["iteration"] if at else None)
     pairs: dict[tuple[str, str], tuple[list[float], set[str]]] = {}
     for where, strategies in reached.items():
         exact = [n for name in EXACT for n in strategies.get((name, "none"), []) if n]
@@ -74,11 +76,11 @@ def all_costs() -> Mapping[tuple[str, str], Cost]:
     return {key: Cost(tuple(ratios), tuple(sorted(experiments))) for key, (ratios, experiments) in pairs.items()}
 
 
-def reference_trainings() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """(identity, targets) of the reference's trainings with several workers, as plain data: to validate every record
-    takes most of an answer's time."""
+def reference_trainings() -> Iterator[tuple[Identity, dict[str, Any]]]:
+    """(identity, targets) of the reference's trainings with several workers and accuracies. Results are not validated,
+    which would take most of an answer's time."""
     for paper in reference.papers():
         for row in reference.check(reference_root() / paper, ("runs",))["runs"]:
-            if row["program"] == TRAIN and row["workers"] >= 2:
+            if row["program"] == TRAIN and row["workers"] >= 2 and row["final"] is not None:
                 record = user_files.parse_json(row["record"])
-                yield record["identity"], record["result"].get("targets", {})
+                yield Identity.model_validate(record["identity"]), record["result"].get("targets", {})

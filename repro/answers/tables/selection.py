@@ -9,13 +9,13 @@ from typing import Any
 
 from repro.answers.tables.runs import Runs
 from repro.records.busy import taken_by_others
+from repro.records.configured import QUICK
 from repro.records.kinds import KINDS, SIMULATED
 from repro.records.record import Found
 from repro.records.variants import comparable, configurations, recency
 
 PREFERRED = ("paper/", "shaped/1g")  # testbeds by which claims are judged, if there are several
 TOGETHER = ("paper", "emulated")  # kinds of testbeds of which one experiment may have several
-QUICK = "quick"  # a scale for trying out, whose numbers are replaced by those of any other
 ALL = "all"  # an experiment's runs may differ in any condition
 Key = tuple[Any, ...]
 
@@ -95,7 +95,7 @@ def _of_newest_testbeds(records: Mapping[int, Found], numbers: Sequence[int]) ->
 def _of_each(records: Mapping[int, Found], numbers: Sequence[int]) -> tuple[list[int], list[int]]:
     """(the runs that count for each variant, testbed, model and number of workers; those with other options)"""
     places: dict[Key, dict[str, dict[int, int]]] = {}
-    made_with = dict(zip(numbers, configurations([records[number] for number in numbers]), strict=True))
+    made_with = dict(zip(numbers, configurations([records[number].identity for number in numbers]), strict=True))
     for number in sorted(numbers, key=lambda number: recency(records[number])):
         run = records[number]
         own = run.identity
@@ -119,6 +119,11 @@ def is_busy(run: Found) -> bool:
     return bool(taken_by_others(run.kind, run.record.cpu_taken_share))
 
 
+def is_quick(run: Found) -> bool:
+    """Whether a run is for trying out, so that any other counts before it."""
+    return run.identity.scale == QUICK
+
+
 def best(groups: Iterable[Runs]) -> dict[str, Runs]:
     """kind -> its best group.
 
@@ -129,7 +134,7 @@ def best(groups: Iterable[Runs]) -> dict[str, Runs]:
     def rank(group: Runs) -> Key:
         first, last = group.first, max(map(recency, group.records.values()))
         preferred = first.identity.testbed.name.startswith(PREFERRED)
-        return not is_busy(first), first.identity.scale != QUICK, preferred, count(group), not group.timing_only, last
+        return not is_busy(first), not is_quick(first), preferred, count(group), not group.timing_only, last
 
     def count(group: Runs) -> int:
         counted = [run.label for run in group.records.values() if not run.identity.breakdown]

@@ -231,14 +231,17 @@ def test_errors_of_ratios_are_those_of_steps_of_one_run(tmp_path):
 # --- the controls of the emulation
 
 
+NAMES = {"D-Sync": "dsync", "WFBP": "wfbp", "Pipe-SGD": "pipe_sgd", "iBatch": "ibatch"}
 LINKS = {"alpha_s": 1e-4, "beta_s_per_byte": 8e-9, "slow_down": 40, "shrink": 8}
 
 
 def control(
     method: str, kind: str, ms: float, experiment: str = "control-null", links: dict = LINKS, **factors
 ) -> Found:
-    changes = {"factors": {"method": method, **factors}, "step": {"median_s": ms / 1e3}}
-    replaced = {"experiment": experiment, "variant": ", ".join([method, *factors.values()]), "testbed_model": links}
+    changes = {"factors": {"method": method, **factors}, "step": {"median_s": ms / 1e3}, "strategy": NAMES[method]}
+    varied = {name: value for name, value in factors.items() if value}
+    replaced = {"experiment": experiment, "variant": ", ".join([method, *factors.values()])}
+    replaced["testbed_model"] = links | varied
     return found_of(make(kind=kind, **changes) | replaced | {"testbed": f"{kind}/made-up"})
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from repro.answers.mlflow.format import tags
+from repro.answers.mlflow.format import group, tags
 from repro.answers.mlflow.source import of_record
 from repro.cli.publishing import put_into_reference
 from repro.cli.results import format_runs
@@ -30,7 +30,7 @@ from repro.records.record import Found, Record
 from repro.records.results import results
 from repro.records.tables import build_table
 from repro.records.units import check_units
-from repro.records.variants import REFERENCE, WORKSPACE, same_work
+from repro.records.variants import REFERENCE, WORKSPACE, but_strategy, same_work
 from tests.reports.data.summaries import make
 from tests.support.records import finished, record_of
 from tests.unit.mlflow.made import planned
@@ -200,6 +200,12 @@ def test_ranks_that_share_cores_are_reported(summary, warned):
         assert ("4 ranks share 2 cores" in text) is ("share" in text) is warned
 
 
+def test_threads_of_ranks_share_cores_too():
+    threads = {"testbed": {"name": "here", "kind": "measured", "launcher": "mpirun", "threads_per_rank": 3}}
+    (row,) = table(run(summary={"ranks": 1}, **threads)).to_dict("records")
+    assert row["shared"] == "1 ranks of 3 threads share 2 cores"
+
+
 def test_a_busy_machine_is_named_beside_the_numbers_measured_on_it():
     taken = {"cpu_taken": {"processes_s": 5.0, "hypervisor_s": 1.2, "available_s": 20.0}}
     runs = table(run(), run(seed=1, summary=taken), run(**DSYNC, step_s=1.0))
@@ -220,7 +226,8 @@ def test_an_older_record_is_of_the_same_configuration():
     newer["testbed"] = older["testbed"]
     runs = table(run(**newer), run(**older, numerics={}))
     assert runs["configuration"].nunique() == runs["variant"].nunique() == 1
-    assert len({*same_work([run(**newer), run(**older, numerics={})])}) == 1
+    both = [run(**newer).identity, run(**older, numerics={}).identity]
+    assert len({*same_work(both)}) == len({*but_strategy(both)}) == len({*map(group, both)}) == 1
     other = table(run(**newer), run(**older | {"strategy": {"name": "pipe_sgd", "K": 3}}))
     assert other["configuration"].nunique() == 2
 

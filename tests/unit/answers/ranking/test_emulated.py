@@ -11,12 +11,13 @@ from repro.answers.ranking.against import Emulated, find_contests
 from repro.answers.ranking.candidates import SYNCHRONOUS
 from repro.core.paths import reference_root
 from repro.records import catalogue
-from repro.records.identity import NamedPart
+from repro.records.identity import Identity, NamedPart
 from repro.reports.recommend import read
 
 
 def row(candidate, emulated_s, predicted_s):
-    return Emulated("paper", "experiment", "bed", "model", 4, 10.0, 1.0, 0.0, candidate, emulated_s, predicted_s)
+    where = ("paper", "experiment", "variant", "setting", "bed", "model", 4, 10.0, 1.0, 0.0)
+    return Emulated(*where, candidate, emulated_s, predicted_s)
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +32,24 @@ def with_identity(run, **changes):
 
 
 def test_a_committed_row_is_what_its_runs_and_the_form_give(run):
-    own = emulated.of_run(run)
-    (committed,) = (one for one in read(Emulated, "emulated") if (one.place[:5], one.candidate) == (
-        own.place[:5], own.candidate))  # fmt: skip
-    assert committed.predicted_s == pytest.approx(own.predicted_s, rel=1e-4)
-    assert committed.gbit == pytest.approx(own.gbit, rel=1e-4) and committed.ratio == pytest.approx(own.ratio, rel=1e-4)
+    row = emulated.of_run(run)
+    (committed,) = (
+        each
+        for each in read(Emulated, "emulated")
+        if (each.experiment, each.testbed, each.variant) == (row.experiment, row.testbed, row.variant)
+    )
+    assert committed.predicted_s == pytest.approx(row.predicted_s, rel=1e-4)
+    assert committed.gbit == pytest.approx(row.gbit, rel=1e-4) and committed.ratio == pytest.approx(row.ratio, rel=1e-4)
+
+
+def test_runs_on_links_of_other_queues_are_neither_averaged_nor_compared(run, monkeypatch):
+    plain = run.identity.plain()
+    other = Identity.model_validate(plain | {"testbed": plain["testbed"] | {"send_buffer": 131072}})
+    runs = [run, run.model_copy(update={"identity": other}), with_identity(run, seed=99)]
+    monkeypatch.setattr(emulated.reference, "papers", lambda: ["paper"])
+    monkeypatch.setattr(emulated.reference, "read", lambda _: runs)
+    first, second = emulated.emulated_rows()
+    assert first.candidate == second.candidate and first.place != second.place
 
 
 def test_runs_that_no_candidate_represents_have_no_row(run):
@@ -48,7 +62,7 @@ def test_runs_that_no_candidate_represents_have_no_row(run):
 
 def test_a_contest_is_between_strategies_in_one_place():
     rows = [row("ddp", 1.0, 1.0), row("ps", 2.0, 0.9), row("topk", 2.05, 3.0)]
-    (contest,) = find_contests([*rows, replace(rows[0], workers=8)])
+    (contest,) = find_contests([*rows, replace(rows[0], setting="of 8 workers")])
     assert contest.fastest.candidate == "ddp" and contest.named.candidate == "ps" and not contest.right
     assert sorted(contest.pairs) == [False, True]  # ps and topk tie as emulated
     (exact,) = find_contests(rows, SYNCHRONOUS)

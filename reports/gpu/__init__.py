@@ -31,7 +31,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     made = {
         "trained": tabulate_training([run for run in trained if run.identity.experiment != DRAWN]),
         "drawn": tabulate_training([run for run in trained if run.identity.experiment == DRAWN]),
-        "probes": pd.DataFrame([probe_row(run) for run in probes]),
+        "probes": join_equal(pd.DataFrame([probe_row(run) for run in probes])),
         "provenance": provenance.table(provenance.group_by(GROUPED, runs), MADE_WITH),
     }
     specs = Specs(PAGE, files, lambda shown: made[shown.table])
@@ -44,6 +44,16 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "missed": list_missed(probes),
     }
     return write_page(template(f"{PAGE}/page.md.j2", **shown), PAGE, files), line
+
+
+def join_equal(probes: pd.DataFrame) -> pd.DataFrame:
+    """A row for each result of an experiment, with all variants that have it."""
+    if probes.empty:
+        return probes
+    groups = probes.groupby(["experiment", "found"], sort=False, as_index=False)
+    return groups.agg(
+        {"variant": ", ".join} | {name: "first" for name in probes if name not in ("experiment", "found", "variant")}
+    )
 
 
 def place_of(run: Found) -> list[str]:

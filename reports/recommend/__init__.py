@@ -190,7 +190,7 @@ def in_map(paper: str) -> str:
     first = (
         f"{own} is the fastest there"
         if headline.candidate == headline.any
-        else f"{own} takes {1e3 * headline.seconds:,.0f} ms an iteration there, the fastest of all, {best}, "
+        else f"{own} takes {1e3 * headline.seconds:,.0f} ms an iteration there; the fastest of all is {best}, with "
         f"{1e3 * headline.any_s:,.0f} ms"
     )
     pays = _pays(headline.stops_bits)

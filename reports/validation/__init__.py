@@ -59,8 +59,9 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     shown |= {"misses": len(made["worst"]), "controls": len(controls)}
     goals = {"median": f"{tables.MEDIAN_GOAL:.0%}", "p95": f"{tables.P95_GOAL:.0%}", "later": later(steps)}
     made_of = {"figure": specs.figure, "table": specs.table, "line": line}
-    text = template(f"{PAGE}/page.md.j2", **made_of, **shown, **goals)
-    return write_page(text, PAGE, files), line
+    pages = {PAGE: "page", f"{PAGE}-details": "details"}
+    texts = {name: template(f"{PAGE}/{each}.md.j2", **made_of, **shown, **goals) for name, each in pages.items()}
+    return [path for name, text in texts.items() for path in write_page(text, name, files)], line
 
 
 def describe_error(every: list[dict]) -> Markdown:

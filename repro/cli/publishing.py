@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.results import add_where
 from repro.core.errors import InputError, unknown_name
-from repro.core.terminal import one_line
+from repro.core.terminal import one_line, warn
 
 if TYPE_CHECKING:
     from repro.records.archive import CutOff
@@ -219,12 +219,14 @@ def lock_reference(command: str) -> Iterator[None]:
 
 
 def render_pages(papers: Sequence[str]) -> None:
-    """Build the committed pages, and write the verdicts of these papers, from the reference alone."""
+    """Build the committed pages, write the verdicts of these papers, and describe the reference as an RO-Crate, from
+    the reference alone."""
     from repro.answers.claims import published_verdicts
     from repro.answers.pages import overview
     from repro.answers.pages.build import build
     from repro.answers.pages.built import FOLDER
     from repro.core.paths import PROJECT, reference_root
+    from repro.records import crate
 
     out = PROJECT / "reports" / "out"
     with tempfile.TemporaryDirectory() as built:
@@ -237,3 +239,7 @@ def render_pages(papers: Sequence[str]) -> None:
     for paper in papers:
         if paper in overview.papers():
             published_verdicts.write_verdicts(paper)
+    try:
+        crate.write_crate(reference_root())
+    except ImportError:  # an optional package, as for all that read only
+        warn(f"{reference_root()}: its RO-Crate is as before; pip install 'repro-harness[archive]'")

@@ -113,7 +113,9 @@ def test_claims_stand_by_verdict_each_once_and_so_does_a_reason(reported, paper)
     for groups in page.claims.by_verdict.values():
         assert all(text.count(f"**{why}**") == 1 for why in groups if why and not why.startswith("As C"))
     lines = [line for line in text.splitlines() if re.match(r"\| *C\d+\.", line)]
-    rows = [[cell.strip() for cell in line.split("|")[6:-1]] for line in lines]
+    rows = [[cell.strip() for cell in line.split("|")[4:-1]] for line in lines]
+    written = pd.read_csv(made.out / "tables" / paper / "claims.csv")
+    assert len(written) == len(lines) and {"in the paper", "experiment"} <= set(written.columns)
     assert all(len(row) <= 3 for row in rows) and not any(row and set(row) == {"\N{EN DASH}"} for row in rows)
 
 

@@ -105,9 +105,9 @@ class CauseSection:
 
     @property
     def unexplained(self) -> Sequence[str]:
-        """What the tested and implied causes of each claim leave: `C3: 1.98× of 3.01×`."""
+        """What the tested and implied causes of each claim leave: `C3: 1.98× (printed 3.01×)`."""
         left = ((self.numbers[name], *self._reached(steps)) for name, steps in self.by_claim.items())
-        return [f"C{number}: {ours} of {paper}" for number, ours, paper, hits in left if not hits]
+        return [f"C{number}: {ours} (printed {paper})" for number, ours, paper, hits in left if not hits]
 
     def _reached(self, steps: Sequence[Step]) -> tuple[str, str, bool]:
         """(our number after the accepted causes, the paper's, whether they agree within the tolerance)"""

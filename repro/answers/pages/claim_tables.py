@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from repro.answers.claims import decides
 from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, TIMES
@@ -21,6 +23,7 @@ from repro.records.kinds import KINDS, MEASURED, PADDED, SIMULATED
 if TYPE_CHECKING:
     import pandas as pd
 
+ONLY_IN_FILE = ("in the paper", "experiment")  # columns that a page has no room for
 COLUMNS = sorted({*KINDS} - {PADDED})  # of verdicts; padded numbers share the column of measured ones
 FOLDED = (REPRODUCED, wording.NOT_JUDGED, *wording.GIVEN)  # verdicts whose long lists are folded
 
@@ -35,6 +38,7 @@ class ClaimTables:
     experiments: Mapping[str, Experiment]
     files: Files
     statuses: wording.Statuses = field(default_factory=dict)
+    least: float = decides.LEAST
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
@@ -186,10 +190,16 @@ class ClaimTables:
 
     def _claims(self, claims: Sequence[Sequence[ClaimVerdict]], name: str) -> Markdown:
         """A row for each claim, with a column for each kind of number that any of them has."""
-        table = tables.frame_of_cells(map(self.row, claims))
+        table = tables.frame_of_cells(map(self.row, claims)).drop(columns=[*ONLY_IN_FILE])
         return self.files.text_table(
             table.drop(columns=[kind for kind in COLUMNS if (table[kind] == DASH).all()]), name
         )
+
+    @property
+    def file_of_all(self) -> Markdown:
+        """A link to all claims as CSV, with their places in the paper and the arguments of `repro run`."""
+        rows = tables.frame_of_cells(map(self.row, self.by_claim.values())).map(lambda cell: html.unescape(str(cell)))
+        return Markdown(f"[CSV]({self.files.data(rows, 'claims')})")
 
     def row(self, of_kinds: Sequence[ClaimVerdict]) -> dict[str, str]:
         claim, by_kind = of_kinds[0].claim, {each.kind: each for each in of_kinds}

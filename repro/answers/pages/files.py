@@ -57,6 +57,12 @@ class Files:
         self.written.append(write_text(path, tables.latex(frame)))
         return tables.format_markdown(frame, left)
 
+    def data(self, frame: pd.DataFrame, name: str) -> str:
+        """Write a table as CSV; returns its path below the pages."""
+        path = f"tables/{self.page}/{name}.csv"
+        self.written.append(write_csv(frame, self.out / path))
+        return path
+
     def text_table(self, frame: pd.DataFrame, name: str) -> Markdown:
         """A table of text, aligned left; "" if it is empty."""
         return self.table(frame, name, list(frame.columns)) if len(frame) else Markdown("")

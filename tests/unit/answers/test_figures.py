@@ -159,3 +159,16 @@ def test_the_axes_of_a_page_have_names_and_units(page):
         unnamed = [side for side in sides if side not in spec.labels and not (spec.panel_x or spec.panel_y)]
         assert not unnamed, f"{page}/{name}: {unnamed}"
         assert "_" not in "".join((*spec.labels.values(), spec.title)), name
+
+
+def test_words_and_causes_are_legible_and_told_apart_without_colour():
+    def luminance(colour):
+        parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    sections = yaml.safe_load(looks.PALETTE.read_text())
+    words = {name: look for name, look in sections["verdicts"].items() if name != "paper's range"}  # which is no text
+    for shown in (words, sections["causes"]):
+        assert all(1.05 / (luminance(look["colour"]) + 0.05) >= 4.5 for look in shown.values())
+        assert len({look["marker"] for look in shown.values()}) == len(shown)

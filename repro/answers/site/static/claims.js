@@ -8,7 +8,7 @@ const plain = (text) => text.toLowerCase().replace(/\s+/g, " ").trim();
 function labelled(table) {
   const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
   for (const row of table.tBodies[0].rows) {
-    [...row.cells].forEach((cell, i) => (cell.dataset.label = names[i]));
+    [...row.cells].forEach((cell, i) => cell.textContent.trim() && (cell.dataset.label = names[i]));
   }
 }
 
@@ -17,7 +17,7 @@ function filtered(tables) {
     row,
     text: plain(row.textContent),
     verdicts: new Set([...row.querySelectorAll(".verdict")].map((chip) => chip.textContent)),
-  })));
+  }))).filter(({ verdicts }) => verdicts.size); // not the names of papers between them
   if (rows.length < LONG) return;
   const words = Object.assign(document.createElement("input"), { type: "search", placeholder: "text in a row: Table 1" });
   words.setAttribute("aria-label", "Show rows with this text");

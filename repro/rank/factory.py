@@ -22,7 +22,7 @@ from repro.strategies.base import Strategy
 from repro.training import optimizers
 from repro.training.clock import Clock
 from repro.training.cuda_timer import DeviceTimes
-from repro.training.device_times import BlockSeconds, block_seconds
+from repro.training.device_times import BlockSeconds, BlockWork, block_work, seconds_of
 from repro.training.model_shard import ModelShard
 from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker
@@ -39,7 +39,15 @@ def check_ranks(fabric: Fabric, strategy: Strategy, config: RunConfig) -> None:
         raise lacking_error(strategy.name, missing, getattr(fabric, "backend", fabric.name))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
+def modelled_work(
+    model: str, input_shape: tuple[int, ...], classes: int, batch: int, options: tuple[tuple[str, Any], ...] = ()
+) -> BlockWork:
+    """`block_work` of a model by name. Cached, because counting FLOPs takes longer than many virtual steps."""
+    built = models.build_model(model, input_shape, classes, 0, "meta", **dict(options))
+    return block_work(built, input_shape, batch)
+
+
 def modelled_seconds(
     model: str,
     input_shape: tuple[int, ...],
@@ -48,9 +56,8 @@ def modelled_seconds(
     device: Device,
     options: tuple[tuple[str, Any], ...] = (),
 ) -> BlockSeconds:
-    """`block_seconds` of a model by name. Cached, because counting FLOPs takes longer than many virtual steps."""
-    built = models.build_model(model, input_shape, classes, 0, "meta", **dict(options))
-    return block_seconds(built, input_shape, batch, device)
+    """`block_seconds` of a model by name."""
+    return seconds_of(modelled_work(model, input_shape, classes, batch, options), device)
 
 
 def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset, clock: type[Clock] = Clock) -> Worker:

@@ -41,24 +41,50 @@ def block_flops(model: nn.Sequential, input_shape: tuple[int, ...], batch: int) 
     return flops
 
 
+@dataclass(frozen=True)
+class BlockWork:
+    """The work of each block for one minibatch of `batch` samples, in block order.
+
+    forward: floating-point operations; recurrent: whether a block has a recurrent layer; backward: the work of its
+    backward pass, relative to its forward pass.
+    """
+
+    batch: int
+    forward: list[int]
+    recurrent: list[bool]
+    backward: list[float]
+
+
+def block_work(model: nn.Sequential, input_shape: tuple[int, ...], batch: int) -> BlockWork:
+    """The work of a minibatch of `batch` samples; moves `model` to the meta device."""
+    recurrent, backward = [is_recurrent(block) for block in model.children()], backward_passes(model)
+    return BlockWork(batch, block_flops(model, input_shape, batch), recurrent, backward)
+
+
 def block_seconds(model: nn.Sequential, input_shape: tuple[int, ...], batch: int, device: Device) -> BlockSeconds:
-    """Seconds of each block's passes for a minibatch of `batch` samples; moves `model` to the meta device.
+    """`seconds_of` the work of a minibatch of `batch` samples; moves `model` to the meta device."""
+    return seconds_of(block_work(model, input_shape, batch), device)
+
+
+def seconds_of(work: BlockWork, device: Device) -> BlockSeconds:
+    """Seconds of each block's passes on a device.
 
     By rate: launch_s + FLOPs / (peak_flops x utilisation) for each block and pass. Published: iteration_s, the time of
     both passes of device.batch samples, is scaled to `batch` samples and divided in proportion to FLOPs, of which the
     backward passes have `BACKWARD_TO_FORWARD` times as many. A FLOP of a recurrent block counts
     `device.recurrent_slowdown` times.
     """
-    slowdowns = [device.recurrent_slowdown if is_recurrent(block) else 1.0 for block in model.children()]
-    work = [slowdown * count for slowdown, count in zip(slowdowns, block_flops(model, input_shape, batch))]
+    slowed = [
+        count * (device.recurrent_slowdown if recurrent else 1.0)
+        for count, recurrent in zip(work.forward, work.recurrent)
+    ]
     if isinstance(device, Published):
-        launch, rate = 0.0, sum(work) * (1 + BACKWARD_TO_FORWARD) / (device.iteration_s * batch / device.batch)
+        launch, rate = 0.0, sum(slowed) * (1 + BACKWARD_TO_FORWARD) / (device.iteration_s * work.batch / device.batch)
     else:
         launch, rate = device.launch_s, device.peak_flops * device.utilisation
-    forward = [launch + count / rate for count in work]
+    forward = [launch + count / rate for count in slowed]
     backward = [
-        launch + passes * (seconds - launch) if passes else 0.0
-        for passes, seconds in zip(backward_passes(model), forward)
+        launch + passes * (seconds - launch) if passes else 0.0 for passes, seconds in zip(work.backward, forward)
     ]
     return BlockSeconds(forward, backward, rate)
 

@@ -47,9 +47,9 @@ def timing_result(folder, workers: int, device: dict[str, Any] | None = None) ->
     config["testbed"] = config["testbed"] | ({"device": device} if device else {})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(models, "build_model", divisible)
-        factory.modelled_seconds.cache_clear()
+        factory.modelled_work.cache_clear()
         summary = run(config, folder)
-    factory.modelled_seconds.cache_clear()
+    factory.modelled_work.cache_clear()
     assert summary["program"] == "timing" and summary["model"]["parameters"] == PARAMETERS
     assert summary["ranks"] == workers + 1 and summary["kind"] == "simulated"
     return summary["result"]

@@ -18,7 +18,7 @@ SKELETONS = Path(__file__).parent / "skeletons"
 KINDS = sorted(folder.name for folder in SKELETONS.iterdir())
 NEXT = {
     "experiment": "repro run {out}/{name}.yaml && python -m pytest {out}",
-    "paper": "pip install -e {out} && python -m pytest {out} && repro run {name}",
+    "paper": "pip install -e {out} && repro run {name} --draws 64; all steps: {out}/README.md",
 }
 PLUGIN = "pip install -e {out} && python -m pytest {out} && repro run pipesgd/fig4-mnist {kind}={name}"
 

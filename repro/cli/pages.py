@@ -44,29 +44,34 @@ def cmd_report(args: argparse.Namespace) -> None:
 
 
 def build_pages(paper: str) -> dict[str, str] | None:
-    """Build the pages whose inputs have changed, as the overview shows every paper, and the site.
+    """Build the pages whose inputs have changed, as the overview shows every paper, and the site; of somebody else's
+    paper its own page alone, beside those that are built.
 
     Returns the paths `page` and `index`, and the paper's headline `claims` as text; None if the paper has no page.
     """
     from repro.core import config_folders, user_cache
     from repro.core.paths import PACKAGE, PROJECT, reference_root, reports_root, results_root
+    from repro.records import sweep
 
     out = reports_root()
-    runs = user_cache.tree_digest([results_root(), reference_root()], ("summary.json", ".parquet", "manifest.json"))
+    results = ("summary.json", sweep.FILE, ".parquet", "manifest.json")
+    runs = user_cache.tree_digest([results_root(), reference_root()], results)
     code = user_cache.tree_digest([PACKAGE, PROJECT / "docs"], without=["out"])
     key = [paper, str(out), runs, code, config_folders.folders_state()]
     cached: dict[str, str] | None = user_cache.load_cached("page", key)
     if cached and all(Path(cached[path]).is_file() for path in ("page", "index")):
         return cached
     from repro.answers.pages import overview
-    from repro.answers.pages.build import build, is_ours
+    from repro.answers.pages.build import build, build_overview, is_ours
     from repro.cli.headlines import format_headlines, judge_headlines
 
     if paper not in {**overview.papers(), **overview.across()}:
         return None
-    if not is_ours(paper):
-        build(paper, say=print_progress)  # an error here is only a warning when all pages are built
-    build(say=print_progress)
+    if is_ours(paper):
+        build(say=print_progress)
+    else:
+        build(paper, say=print_progress)
+        build_overview(out)
     answers = format_headlines(judge_headlines(paper)) if paper in overview.papers() else ""
     site = build_site(out)
     made = {

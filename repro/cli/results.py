@@ -57,8 +57,18 @@ def cmd_results(args: argparse.Namespace) -> None:
         print(printed.csv(table), end="")
     else:
         print(format_runs(table) if args.table == "runs" else printed.text(table, index=False))
+        if args.paper and table.empty and not args.where:
+            show_drawn(args.paper)
         if args.table == "runs" and not args.where:
             show_unfinished(args.paper)
+
+
+def show_drawn(paper: str) -> None:
+    """Say that a paper without runs has draws, if it has."""
+    from repro.records import catalogue
+
+    if drawn := len(catalogue.sweeps(paper.split("/")[0])):
+        print(f"the inputs of {drawn} runs are drawn (repro draws {paper.split('/')[0]}); repro run {paper} makes runs")
 
 
 def show_unfinished(paper: str | None) -> None:

@@ -15,8 +15,9 @@ from repro.records.variants import KEPT, REFERENCE, WORKSPACE
 
 
 def papers(paper: str | None = None) -> list[str]:
-    """The papers with finished runs, or the named one; InputError if that has neither finished nor unfinished runs."""
-    known = sorted({*reference.papers(), *(folder.parts[-3] for folder in run_folders(results_root()))})
+    """The papers with finished runs or draws, or the named one; InputError if that has no unfinished runs either."""
+    folders = (*run_folders(results_root()), *sweep.folders(results_root()))
+    known = sorted({*reference.papers(), *(folder.parts[-3] for folder in folders)})
     if paper is None:
         return known
     if paper not in known and not unfinished_runs(paper):

@@ -10,7 +10,8 @@ import pytest
 
 from repro.answers.pages import files
 from repro.answers.pages.build import build
-from repro.answers.pages.built import FOLDER, Built
+from repro.answers.pages.built import FOLDER, Built, inputs
+from repro.records import sweep
 from tests.reports.data.summaries import make, put
 from tests.reports.data.undrawn import undrawn, without_drawing
 
@@ -39,6 +40,14 @@ def test_nothing_is_built_again_whose_inputs_are_the_same(tmp_path, drawn):
     lines.clear()
     assert build("pipesgd", results, out, lines.append) == first
     assert {path: path.stat().st_mtime_ns for path in first} == before and not drawn and not lines
+
+
+def test_draws_of_the_workspace_are_inputs_of_the_page(tmp_path):
+    results = put(tmp_path / "results", [make("D-Sync", "simulated")])
+    before = inputs("pipesgd", results)
+    (folder,) = {path.parent for path in results.rglob("summary.json")}
+    (folder / sweep.FILE).write_text("{}")
+    assert inputs("pipesgd", results) != before
 
 
 def test_figures_are_pdfs_too_from_when_that_is_asked_for(tmp_path, drawn):

@@ -138,8 +138,8 @@ class PaperPage:
 
     @property
     def anything(self) -> bool:
-        """Whether there are any results."""
-        return bool(self.results.shown)
+        """Whether there are any results: runs, or draws, which answer claims too."""
+        return bool(self.results.shown or self.results.sweeps)
 
     # --- text
 

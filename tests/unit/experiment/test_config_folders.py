@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from repro.answers.pages import build, overview
-from repro.cli import new
+from repro.answers.site.build import Site
+from repro.cli import new, pages
 from repro.cli.main import main
 from repro.core import config_folders
 from repro.core.errors import InputError
@@ -70,6 +71,17 @@ def test_a_package_that_is_gone_costs_a_warning(package, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(package))
     assert main(["list", "pipesgd"]) == 0
     assert "warning: paper mine: there is no package mine" in capsys.readouterr().err
+
+
+def test_draws_alone_are_results_and_no_other_paper_s_page_is_built(folder, tmp_path, monkeypatch):
+    reports = tmp_path / "reports"
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("REPRO_REPORTS", str(reports))
+    monkeypatch.setattr(pages, "build_site", lambda out: Site(out / "index.html", []))
+    without_drawing(monkeypatch)
+    assert main(["run", "mine", "--draws", "4"]) == 0 == main(["results", "mine"])
+    assert "No results yet" not in (reports / "mine.md").read_text()
+    assert all(path.stem == "index" or path.stem.startswith("mine") for path in reports.glob("*.md"))
 
 
 @pytest.mark.parametrize(("place", "words"), [("nowhere", "does not exist"), ("empty", "has none of")])

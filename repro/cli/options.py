@@ -132,8 +132,10 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
 
 def parse_draws(text: str) -> int:
     """The argparse type of a number of draws."""
-    from repro.experiment.inputs import check_draws
+    from repro.experiment.inputs import MOST_DRAWS, check_draws
 
+    if not text.lstrip("-").isdecimal():
+        raise argparse.ArgumentTypeError(f"{text}: must be a power of two, 2 to {MOST_DRAWS}")
     check_draws(int(text))
     return int(text)
 

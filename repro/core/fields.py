@@ -83,15 +83,15 @@ class Model(BaseModel):
         return values
 
 
-def check_fields(kind: type[T], value: Any, where: str = "", owner: str = "") -> T:
+def check_fields(kind: type[T], value: Any, where: str = "", owner: str = "", context: Any = None) -> T:
     """A model or dataclass from plain data; InputError for the first invalid entry.
 
     A dataclass is validated as JSON, so that a list may become a tuple. where: the path of the enclosing entry; owner:
-    what requires the entries, for the message about a missing one.
+    what requires the entries, for the message about a missing one; context: of a model's validators.
     """
     try:
         if issubclass(kind, BaseModel):
-            return kind.model_validate(value)
+            return kind.model_validate(value, context=context)
         plain: type = kind  # mypy takes no type[T] for hashable
         return type_adapter(plain).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError as error:

@@ -123,6 +123,8 @@ class Registry:
         if inspect.ismodule(code):
             defined = [each for each in self._classes(code) if each.__module__ == code.__name__]
             return self._only(defined, code, name, "; if it has several, add :CLASS to the file's name")
+        if not inspect.isclass(code):
+            raise InputError(f"{self.kind} {name}: is of type {type(code).__name__}; must be a class")
         module = sys.modules[code.__module__]
         return self._only([code] if code in self._classes(module) else [], module, name, "")
 

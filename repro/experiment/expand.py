@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from repro.core.errors import InputError, NotHere
 from repro.core.fields import check_fields
@@ -59,6 +60,20 @@ def expand_runs(
     return runs
 
 
+def compose_point(
+    composer: Composer, variant: grid.Variant, testbed: str, conditions: Sequence[str], plain: Sequence[str]
+) -> dict[str, Any]:
+    """The configuration of a variant on a testbed as plain data. conditions: the overrides of the testbed; plain: the
+    user's overrides of one value each."""
+    # the user's overrides have priority over the testbed's, those over the variant's, those over the scale's
+    by_user = (*plain, *variant.swept)
+    keys = {override.partition("=")[0] for override in by_user}
+    ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
+    ours = [f"testbed={testbed}", *ours]
+    labels = {"variant": variant.label, "factors": variant.factors, "scale": composer.size([*ours, *by_user])}
+    return composer.compose(by_user, ours) | labels
+
+
 @dataclass(frozen=True)
 class Point:
     """A variant on a testbed, with its checked configuration and number of ranks."""
@@ -78,13 +93,8 @@ class Point:
         plain: Sequence[str],
     ) -> Point:
         """conditions: the overrides of the testbed; plain: the user's overrides of one value each."""
-        # the user's overrides have priority over the testbed's, those over the variant's, those over the scale's
-        by_user = (*plain, *variant.swept)
-        keys = {override.partition("=")[0] for override in by_user}
-        ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
-        ours = [f"testbed={testbed}", *ours]
-        labels = {"variant": variant.label, "factors": variant.factors, "scale": composer.size([*ours, *by_user])}
-        config = settle_testbed(check_fields(RunConfig, composer.compose(by_user, ours) | labels))
+        composed = compose_point(composer, variant, testbed, conditions, plain)
+        config = settle_testbed(check_fields(RunConfig, composed))
         ranks = check_config(config)
         differing = changed_paths(config, [*variant.overrides, *conditions, *variant.swept], plain, composer)
         minor = [*minor_paths({group: getattr(config, group).roles() for group in PLUGINS})]

@@ -15,7 +15,7 @@ from typing import Any
 
 from repro.core import errors, user_cache
 from repro.core.errors import InputError
-from repro.core.fields import check_value
+from repro.core.fields import check_fields, check_value
 from repro.core.paths import PACKAGE
 from repro.core.processes import safe_environment
 from repro.core.registry import PLUGINS
@@ -70,10 +70,13 @@ def plan_runs(
     return Plan([Run.of_plain(each) for each in answer["runs"]], answer["left_out"])
 
 
+FIRST = 12  # points of an experiment that are checked before PyTorch is imported
+
+
 def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> None:
-    """InputError for a scale or override that an experiment does not have, or a value of the wrong type; without
-    importing PyTorch, which takes seconds."""
-    from repro.experiment import config, grid
+    """InputError for a scale or override that an experiment does not have, or a value that cannot be; without importing
+    PyTorch, which takes seconds. What only a plugin's code knows is checked later."""
+    from repro.experiment import config, expand, grid, plugins
     from repro.experiment.compose import Composer, value_of
     from repro.experiment.schema import RunConfig
     from repro.experiment.sources import is_made_by_code
@@ -83,17 +86,20 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
         configured, _ = config.read_choices(name, overrides)
         (plain, swept), base = grid.split_overrides(configured), grid.keep_single_values(configured)
         several = (f"{key}={value}" for key, values in swept.items() for value in values)
-        composer = Composer(name, scale)
-        composer.check(words := [*plain, *several])
+        Composer(name, scale).check(words := [*plain, *several])
         values = list(filter(None, map(value_of, words)))
         for path, value in values:
             check_value(RunConfig, path, value)
-        by_code = any(is_made_by_code(*each.split("=", 1)) for each in base)  # which imports PyTorch
-        if not by_code and any(key.partition(".")[0] in (*files.GROUPS, "optimizer") for key in plain):
-            composed = composer.compose(base)  # its error names the options of a plugin or testbed
-            kind_of(composed["testbed"])
+        if not overrides or any(is_made_by_code(*each.split("=", 1)) for each in base):  # which imports PyTorch
+            continue
+        composed = config.compose_experiment(name, overrides, scale)
+        points = [(variant, *testbed) for variant in composed.variants for testbed in composed.testbeds.items()]
+        for point in points[:FIRST]:  # an error names the options of a plugin or testbed
+            made = expand.compose_point(composed.composer, *point, composed.plain)
+            kind_of(made["testbed"])
             for path, value in values:
-                check_option(composed, path, value)
+                check_option(made, path, value)
+            check_fields(RunConfig, made, context=plugins.CHECKED)
 
 
 def check_option(composed: Mapping[str, Any], path: str, value: object) -> None:

@@ -99,6 +99,8 @@ def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, wo
         (["rnu"], ["unknown command 'rnu'", "nearest: run"]),
         (["show", FIG4, "--jsno"], ["unknown option '--jsno'", "valid: --json"]),
         (["data", "fetch"], ["needs a name: cifar10"]),
+        (["run", FIG4, "--draws", "x"], ["x: must be a power of two, 2 to "]),
+        (["run", FIG4, "--draws", "3"], ["3: must be a power of two, 2 to "]),
     ],
 )
 def test_bad_words_are_named_with_the_valid_ones(capsys, tmp_path, arguments, words):

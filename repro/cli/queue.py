@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import add_device
-from repro.core.errors import InputError, ReproError
+from repro.core.errors import InputError, ReproError, cannot_access
 from repro.core.terminal import one_line
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def parse_minutes(text: str) -> float:
 
 def cmd_queue(args: argparse.Namespace) -> int:
     from repro.core.paths import results_root
+    from repro.experiment.overrides import check_override, parts_of
     from repro.launch import queue
 
     began = time.monotonic()
@@ -52,9 +53,14 @@ def cmd_queue(args: argparse.Namespace) -> int:
         for number, entry in enumerate(entries, start=1):
             print(describe_entry(number, entry))
         return 0
+    for override in args.overrides:
+        check_override(override, parts_of({}))
     check_committed()
     out = args.out or results_root() / "packed"
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_access("write", out, error) from None
     whole = 60 * args.minutes
     until = began + whole - min(RESERVE_S, whole / 3)
     return 1 if work_through(entries, [f"device={args.device}", *args.overrides], until, out) else 0

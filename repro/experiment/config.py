@@ -27,7 +27,7 @@ def experiment_names(pattern: str | None = None, scale: str | None = None) -> li
     """The names of all experiments, of a paper's (`pipesgd`) in its order, of one (`pipesgd/fig4-mnist`), or of those
     in a file (`./table3.yaml`).
 
-    scale: only the experiments that run with their paper at this scale (`find_job`).
+    scale: only the experiments that run with their paper at this scale (`find_job`); InputError if none has it.
     """
     if is_file(pattern):
         return names_in(Path(str(pattern)))
@@ -40,6 +40,9 @@ def experiment_names(pattern: str | None = None, scale: str | None = None) -> li
         raise unknown_name("experiment", pattern, [*names, *all_papers], all_of="repro list")
     if scale is None or matching == [pattern]:
         return matching
+    scales = dict.fromkeys(each for name in matching for each in own_file(name).get("scales") or ())
+    if scale not in scales:
+        raise unknown_name("scale", scale, scales)
     return [name for name in matching if find_job(name, scale) is not None]
 
 

@@ -78,6 +78,7 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
     PyTorch, which takes seconds. What only a plugin's code knows is checked later."""
     from repro.experiment import config, expand, grid, plugins
     from repro.experiment.compose import Composer, value_of
+    from repro.experiment.quoted import quoted_numbers
     from repro.experiment.schema import RunConfig
     from repro.experiment.sources import is_made_by_code
     from repro.experiment.testbeds import kind_of
@@ -87,6 +88,7 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
         (plain, swept), base = grid.split_overrides(configured), grid.keep_single_values(configured)
         several = (f"{key}={value}" for key, values in swept.items() for value in values)
         Composer(name, scale).check(words := [*plain, *several])
+        quoted_numbers(name)  # which the end of the command shows
         values = list(filter(None, map(value_of, words)))
         for path, value in values:
             check_value(RunConfig, path, value)

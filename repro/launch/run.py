@@ -104,8 +104,8 @@ def prepare_job(
 
 def planned_here(experiment: str, overrides: Sequence[str], scale: str, draws: int, pools: Pools, fetch: bool) -> Plan:
     """`plan`, and print on stderr which runs cannot run here; NotHere if none can."""
-    check_results_folder()
     names = experiment_names(experiment, scale)
+    check_results_folder()
     of_paper = experiment not in names and not is_file(experiment)
     planned = plan_runs(names, overrides, scale, draws, pools, fetch, together=of_paper)
     say_left_out(planned)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from repro.core.errors import InputError, unknown_name
 from repro.records import catalogue, comparison, unfinished
-from repro.records.filters import Where, select_rows
+from repro.records.filters import Where, parse_conditions, select_rows
 from repro.records.tables import TABLES, build_table, make_frame
 from repro.records.unfinished import Unfinished
 
@@ -28,6 +28,7 @@ def results(paper: str | None = None, where: Where = (), table: str = "runs") ->
     """
     if table not in (tables := (*TABLES, UNFINISHED)):
         raise unknown_name("table", table, tables)
+    where = parse_conditions(where)  # before records are read
     name, _, experiment = str(paper or "").partition("/")
     papers = catalogue.papers(name or None)
     if table == UNFINISHED:

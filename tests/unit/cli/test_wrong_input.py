@@ -99,6 +99,10 @@ def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, wo
         (["rnu"], ["unknown command 'rnu'", "nearest: run"]),
         (["show", FIG4, "--jsno"], ["unknown option '--jsno'", "valid: --json"]),
         (["data", "fetch"], ["needs a name: cifar10"]),
+        (["run", "pipesgd", "--scale", "ful"], ["unknown scale 'ful'", "full"]),
+        (["run", "pipesgd", "--scale", "ful", "--draws", "4"], ["unknown scale 'ful'", "full"]),
+        (["queue", "nothing"], ["override 'nothing': must be key=value"]),
+        (["results", "pipesgd", "--where", "workers"], ["where workers: must be COLUMN"]),
         (["run", FIG4, "--draws", "x"], ["x: must be a power of two, 2 to "]),
         (["run", FIG4, "--draws", "3"], ["3: must be a power of two, 2 to "]),
     ],
@@ -221,6 +225,13 @@ def test_experiments_that_cannot_be_read_stop_nobody_else(capsys, configs):
         assert all(line.startswith(f"warning: {path}: ") and words in line for line, path, words in warned)
         assert FIG4 in shown.out or arguments[1:] == ["mine"]
     assert cli.main(["show", FIG4]) == 0 and not capsys.readouterr().err
+
+
+def test_a_number_that_the_paper_does_not_print_is_told_before_anything_runs(capsys, configs, tmp_path):
+    path = configs / "experiment" / "mine" / "vit.yaml"
+    quoted = "[{column: finale, place: a, row: b, quantity: c}]"
+    path.write_text(f"# @package _global_\npaper: mine\nexperiment: vit\nscales: {{quick: []}}\nquoted: {quoted}\n")
+    assert "finale" in error_of(capsys, "run", "mine/vit") and not list(tmp_path.glob("results/mine"))
 
 
 def test_an_experiment_without_sizes_says_that_it_needs_some(capsys, configs):

@@ -91,15 +91,19 @@ class Truncate16(Codec):
     name = "truncate16"
 
     def encode(self, values: torch.Tensor) -> torch.Tensor:
+        if values.is_meta:
+            return torch.empty_like(values, dtype=torch.bfloat16)
         # with the low bits cleared the conversion to bfloat16 is exact; unlike a strided copy it is vectorised
         return (values.view(torch.int32) & ~LOW_16_BITS).view(torch.float32).to(torch.bfloat16)
 
     def encode_in_place(self, values: torch.Tensor) -> torch.Tensor:
+        if values.is_meta:
+            return self.encode(values)
         values.view(torch.int32).bitwise_and_(~LOW_16_BITS)
         return values.to(torch.bfloat16)
 
     def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        return out.copy_(wire)
+        return out if out.is_meta else out.copy_(wire)
 
     def wire_bytes(self, n: int) -> int:
         return 2 * n
@@ -135,6 +139,8 @@ class Quantize8(Scaled):
 
     def _encode(self, values: torch.Tensor, divide: Callable[..., torch.Tensor]) -> torch.Tensor:
         wire = torch.empty(self.wire_bytes(values.numel()), dtype=torch.int8, device=values.device)
+        if values.is_meta:
+            return wire
         if values.numel() == 0:
             return wire.zero_()
         low, high = torch.aminmax(values)
@@ -146,7 +152,7 @@ class Quantize8(Scaled):
         return wire
 
     def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        if out.numel():
+        if out.numel() and not out.is_meta:
             # in this order the largest magnitude is restored exactly, and the largest float does not overflow
             torch.div(wire[self.HEADER :], self.LEVELS, out=out).mul_(wire[: self.HEADER].view(torch.float32))
         return out

@@ -36,6 +36,7 @@ _word = "|".join(map(re.escape, sorted(TONES, key=len, reverse=True)))
 # the beginning of a cell or of a bold part: `same direction (64 of 64)`
 BEGINNING = re.compile(rf"\s*(?:{_word})\b(?:, (?:{_word})\b)*")
 WORD = re.compile(rf"\b({_word})\b")
+CLAIM, ROW = re.compile(r"\b(C\d+)\b"), re.compile(r"(C\d+)\. ")
 
 
 class Contents(SphinxTransform):
@@ -71,6 +72,34 @@ class Figures(SphinxTransform):
                 after.parent.remove(after)
             paragraph.replace_self(figure)
             self.document.set_id(figure)  # Sphinx counts figures by their ids
+
+
+class ClaimLinks(SphinxTransform):
+    """Link the claims of a paper's tables, `C5`, to their rows on the page of its claims, `PAPER-claims`."""
+
+    default_priority = 415
+
+    def apply(self, **_: Any) -> None:
+        paper, dash, part = self.env.docname.rpartition("-")
+        claims = f"{paper}{dash}claims"
+        for table in self.document.findall(nodes.table):
+            for entry in list(table.findall(nodes.entry)):
+                if part == "claims" and (named := ROW.match(clean_astext(entry))):
+                    entry["ids"].append(named[1].lower())
+                elif part == "provenance" and claims in self.env.found_docs:
+                    for text in list(entry.findall(nodes.Text)):
+                        self._link(text, f"{claims}.html")
+
+    @staticmethod
+    def _link(text: nodes.Text, page: str) -> None:
+        parts = CLAIM.split(str(text))
+        if len(parts) > 1 and isinstance(text.parent, nodes.paragraph):
+            linked: list[nodes.Node] = [
+                nodes.reference("", name, refuri=f"{page}#{name.lower()}", internal=True) if i % 2 else nodes.Text(name)
+                for i, name in enumerate(parts)
+                if name
+            ]
+            text.parent.replace(text, linked)
 
 
 class Claims(SphinxTransform):
@@ -137,7 +166,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_config_value("contents", {}, "env", types=[dict])
     app.add_config_value("made_by", "", "env", types=[str])
     app.add_node(markdown.Fold, html=(open_fold, close_fold))
-    for transform in (Contents, Figures, Claims):
+    for transform in (Contents, Figures, ClaimLinks, Claims):
         app.add_transform(transform)
     app.connect("html-page-context", without_network)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

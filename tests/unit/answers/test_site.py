@@ -96,6 +96,39 @@ def test_verdicts_are_chips_and_tables_of_claims_can_be_filtered(site):
     assert read(site.page("paper-claims")).find("script", src=re.compile("_static/claims.js"))
 
 
+def test_provenance_links_each_claim_to_its_row(tmp_path):
+    claims = "# Claims\n\n| claim | paper |\n| --- | --- |\n| C5. is large | 2x |\n"
+    provenance = "# Provenance\n\n| experiment | claims |\n| --- | --- |\n| fig4 | C2, C5 to C7 |\n"
+    pages = {"index.md": "# I\n", "paper.md": "# P\n", "paper-claims.md": claims, "paper-provenance.md": provenance}
+    site = build_html_site(put(tmp_path, pages), NOWHERE)
+    cell = read(site.page("paper-provenance")).select("article td")[1]
+    assert cell.text.strip() == "C2, C5 to C7"
+    assert [a["href"] for a in cell("a")] == [f"paper-claims.html#c{number}" for number in (2, 5, 7)]
+    assert read(site.page("paper-claims")).find(id="c5").text.strip() == "C5. is large"
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of `#abc` or `#aabbcc` (WCAG)."""
+    letters = colour[1:] if len(colour) == 7 else "".join(2 * letter for letter in colour[1:])
+    shares = [int(letters[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_text_of_the_theme_is_legible_in_both_modes(site):
+    styles = (site.index.parent / "_static" / "styles" / "furo.css").read_text()
+    for mode in (0, 1):  # light, dark
+
+        def colour(name, mode=mode):
+            return luminance(re.findall(rf"--color-{name}:(#[0-9a-f]{{3,6}})\b", styles)[mode])
+
+        inks = [f"foreground-{name}" for name in ("primary", "secondary", "muted")]
+        for ink in [*inks, "brand-primary", "brand-content", "brand-visited"]:
+            for paper in ("background-primary", "background-secondary"):
+                low, high = sorted((colour(ink), colour(paper)))
+                assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, paper, mode)  # WCAG, AA
+
+
 def test_every_verdict_has_a_tone_with_readable_contrast():
     answers = {value for name, value in vars(verdict).items() if name.isupper() and isinstance(value, str)}
     assert answers <= set(TONES)
@@ -107,11 +140,6 @@ def test_every_verdict_has_a_tone_with_readable_contrast():
     styles = (PROJECT / "repro/answers/site/static/site.css").read_text()
     colours = dict(re.findall(r"\.verdict\.(\w+) \{ (.*?) \}", styles))
     assert set(colours) == set(TONES.values())
-
-    def luminance(colour: str) -> float:
-        shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
     for tone in colours.values():
         ink, paper = sorted(map(luminance, re.findall(r"#[0-9a-f]{6}", tone)))

@@ -12,6 +12,7 @@ from repro.answers.pages.files import Files
 from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.render import template, write_page
 from repro.records import catalogue
+from repro.records.filters import select_rows
 from repro.records.record import Found
 from repro.records.run_columns import run_row
 from repro.records.tables import make_frame
@@ -43,7 +44,7 @@ def run_table(runs: list[Found]) -> pd.DataFrame:
         return table
     table["step_ms"], table["exposed_ms"] = 1e3 * table["step_s"], 1e3 * table["exposed_s"]
     table["sent_kb"], table["by"] = table["bytes_sent"] / 1e3, table["launcher"] + ", " + table["fabric"]
-    base = table[table["variant"] == BASE].groupby(PLACE)["step_ms"].median().rename("base")
+    base = select_rows(table, {"variant": BASE}).groupby(PLACE)["step_ms"].median().rename("base")
     table = table.join(base, on=PLACE)
     table["over"] = table["base"] / table["step_ms"]
     return table.sort_values([*PLACE, "strategy", "variant"])

@@ -62,8 +62,7 @@ def _inverse(rate: str | None) -> float:
 
 
 def _speedups_over_deep500() -> Iterator[dict[str, str]]:
-    t = quoted(PAPER).table
-    yield from t[(t["quantity"] == f"{SPEEDUP}Deep500") & (t["variant"] == SOLO)].to_dict("records")
+    yield from quoted(PAPER).where(quantity=f"{SPEEDUP}Deep500", variant=SOLO).to_dict("records")
 
 
 def checks(results: Results) -> pd.DataFrame:
@@ -133,13 +132,13 @@ def _microbenchmark() -> list[Check]:
     """Section 6.1 against the consequences of a uniformly drawn initiator."""
     paper, place, row = quoted(PAPER), "Figure 9", "microbenchmark"
     P = int(paper.value(place, row, "all", "processes"))
-    of, fewer = expected(P), P // 2 - 1
+    active, fewer = expected(P), P // 2 - 1
     return [
         Check("Majority: \"at least half must contribute\" (abstract)", "always",
               f"not in {100 * fewer / P:.0f} % of the rounds", f"{fewer} of {P} ranks come before half are there, and "
               "each is drawn as often"),
         _check("Majority: latency reduction",
                paper.value(place, row, "majority", "latency reduction over MPI_Allreduce"),
-               of["allreduce"]["wait"] / of["majority"]["wait"], TIMES,
+               active["allreduce"]["wait"] / active["majority"]["wait"], TIMES,
                "of the skew alone; the rest is what the collectives themselves take"),
     ]  # fmt: skip

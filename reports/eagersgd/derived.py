@@ -7,6 +7,7 @@ from collections import Counter
 
 from repro.answers.claims.compute import Outcome, by_seed, function, probe_function
 from repro.answers.tables.runs import Runs
+from repro.core.phases import COMPUTATION
 from repro.records.record import Found
 
 
@@ -40,7 +41,7 @@ def rounds_of_a_delay(run: Found) -> int | None:
     """
     injector, phases = run.identity.imbalance.options, run.training.phases
     delays = [float(injector[name]) for name in ("delay_s", "high_s") if injector.get(name) is not None]
-    computing = sum(phases[name] for name in ("forward", "backward", "update", "data"))
+    computing = sum(phases[name] for name in COMPUTATION)
     if not delays or computing <= 0:
         return None
     return math.ceil(max(delays) / computing) + 1

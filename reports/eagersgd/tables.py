@@ -10,6 +10,7 @@ from repro.answers.claims.value import Value
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
+from repro.records.filters import select_rows
 from repro.records.tables import list_entries, make_frame
 from repro.reports.eagersgd.contradictions import HOROVOD, PAPER, SPEEDUP, checks, implied, of_table1
 
@@ -64,8 +65,7 @@ def runtimes(results: Results) -> pd.DataFrame:
     and one standard deviation below (low) and above (high)."""
     rows: list[dict[str, object]] = []
     for experiment, what in RUNTIMES.items():
-        t = quoted(PAPER).table
-        printed = t[(t["place"] == what.split(",")[0].removesuffix(" (b)")) & (t["row"] == "runtimes")]
+        printed = quoted(PAPER).where(place=what.split(",")[0].removesuffix(" (b)"), row="runtimes")
         printed = printed.set_index("quantity")["value"]
         spreads = {"paper": float(printed["sd"]) / float(printed["mean"])}
         for kind, group in results.of(experiment).items():
@@ -81,8 +81,7 @@ def partial(results: Results) -> pd.DataFrame:
     """Figure 9: a row a kind, collective and size with 32 ranks: milliseconds and active processes."""
     rows = []
     for kind, group in results.of("fig9").items():
-        table = group.rows
-        table = table[(table["table"] == "rows") & (table["ranks"] == 32)]
+        table = select_rows(group.rows, {"table": "rows", "ranks": 32})
         rows.append(table.assign(kind=kind, milliseconds=1e3 * table["latency_s.mean"]))
     return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
 
@@ -102,16 +101,16 @@ def speedups(results: Results) -> pd.DataFrame:
                     ms=line["row"].removesuffix(" ms"), over=over.lower(), variant=CALLED.get(line["variant"])
                 )
                 low, high = results.interval(claim, name, kind)
-                of = {"kind": kind, "source": ", ".join(filter(None, (kind, what))), "low": low, "high": high}
+                entries = {"kind": kind, "source": ", ".join(filter(None, (kind, what))), "low": low, "high": high}
                 sides = (line["variant"], HOROVOD if over == "Horovod" else DEEP500)
-                rows += [case | of | {"speedup": value} for value in _speedup(group, *sides, line["row"])]
+                rows += [case | entries | {"speedup": value} for value in _speedup(group, *sides, line["row"])]
     return pd.DataFrame(rows)
 
 
 def _speedup(group: Runs, variant: str, base: str, delay: str) -> list[float]:
     """Seconds of an iteration of `base` over those of a variant, one a seed; their names may end in the delay."""
-    of, over = ({"variant": [name, f"{name} {delay}"]} for name in (variant, base))
-    speedup = Value(verb="speedup", column="iteration_s", of=of, over=over)
+    variant_filter, over = ({"variant": [name, f"{name} {delay}"]} for name in (variant, base))
+    speedup = Value(verb="speedup", column="iteration_s", of=variant_filter, over=over)
     return list(compute_numbers(speedup, group).values.values())
 
 
@@ -122,9 +121,9 @@ def losses(results: Results) -> pd.DataFrame:
         for kind, group in results.of(name).items():
             for run in group.records.values():
                 variant, _, delay = run.label.removesuffix(" ms").rpartition(" ")
-                own = {"panel": f"{kind}, {step or 'step as it is'}", "delay": f"{delay} ms", "kind": kind}
+                entries = {"panel": f"{kind}, {step or 'step as it is'}", "delay": f"{delay} ms", "kind": kind}
                 rows += [
-                    point | own | {"variant": variant}
+                    point | entries | {"variant": variant}
                     for point in list_entries("points", run.record)
                     if delay.isdigit()
                 ]

@@ -26,7 +26,7 @@ MADE_WITH = ("hardware", "results", "runs", "seed", "data set", "commit", "finis
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
-    runs = sorted(newest(catalogue.runs(PAGE, results), of_one_machine), key=place_of)
+    runs = sorted(newest(catalogue.runs(PAGE, results), of_one_machine), key=order_of)
     trained, probes = ([run for run in runs if run.identity.trains is kind] for kind in (True, False))
     made = {
         "trained": tabulate_training([run for run in trained if run.identity.experiment != DRAWN]),
@@ -56,7 +56,7 @@ def join_equal(probes: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def place_of(run: Found) -> list[str]:
+def order_of(run: Found) -> list[str]:
     """The place of a run among the rows."""
     identity = run.identity
     place = (identity.experiment, run.label, identity.testbed.name, identity.scale, identity.seed, identity.breakdown)

@@ -64,8 +64,8 @@ def printed() -> pd.DataFrame:
     computation, and a worker's batch."""
     paper, rows = quoted(PAPER), []
     for model in MODELS:
-        of = {name: paper.value("Table VI", model, "one GPU", name) for name in ("batch size", "iteration time")}
-        about = {"model": model, "batch": of["batch size"], "computation_s": of["iteration time"]}
+        printed_s = {name: paper.value("Table VI", model, "one GPU", name) for name in ("batch size", "iteration time")}
+        about = {"model": model, "batch": printed_s["batch size"], "computation_s": printed_s["iteration time"]}
         for algorithm in ALGORITHMS:
             seconds = MOST * about["batch"] / paper.value("Table VII", model, algorithm, "throughput, P = 32")
             rows += [about | {"algorithm": algorithm, "workers": P, "seconds": s}
@@ -92,7 +92,10 @@ def released() -> pd.DataFrame:
 def modelled() -> pd.DataFrame:
     """`printed` by the time model, in which compression takes no time, for all numbers of workers."""
     every = printed().query("workers == 1").drop(columns="workers").merge(pd.DataFrame({"workers": WORLDS}), "cross")
-    sent = [closed_form_s(of.algorithm, of.workers, PARAMETERS[of.model], *alpha_beta()) for of in every.itertuples()]
+    sent = [
+        closed_form_s(line.algorithm, line.workers, PARAMETERS[line.model], *alpha_beta())
+        for line in every.itertuples()
+    ]
     return every.assign(seconds=every["computation_s"] + sent)
 
 

@@ -13,9 +13,10 @@ from itertools import product
 
 import pandas as pd
 
-from repro.answers.claims.compute import COMPUTATION
+from repro.answers.claims.compute import COMPUTING
 from repro.answers.tables.results import Results
 from repro.core.not_none import not_none
+from repro.records.filters import select_rows
 from repro.records.kinds import EMULATED, SIMULATED
 from repro.reports.gtopk.published import (
     ALGORITHMS,
@@ -44,7 +45,7 @@ def iterations(results: Results) -> pd.DataFrame:
     kinds = {MODEL: modelled(), PAPER: printed(), RELEASED: released()}
     kinds |= {kind: fig10_medians(results, kind) for kind in (EMULATED, SIMULATED)}
     kinds[CONGESTED] = fig10_medians(results, SIMULATED, "fig10-congested")
-    every = pd.concat([of.assign(kind=kind) for kind, of in kinds.items() if len(of)], ignore_index=True)
+    every = pd.concat([table.assign(kind=kind) for kind, table in kinds.items() if len(table)], ignore_index=True)
     every["throughput"] = every["workers"] * every["batch"] / every["seconds"]
     every["percent"] = 100 * every["computation_s"] / every["seconds"]
     return every.sort_values("model", key=lambda names: names.map(MODELS.index), kind="stable")
@@ -62,7 +63,7 @@ def fig10_medians(results: Results, kind: str, shown: str = "fig10") -> pd.DataF
         model=runs["factors.model"],
         batch=runs["batch"] / runs["workers"],
         computation_s=runs["phases.forward"] + runs["phases.backward"],
-        computation=sum(runs[f"phases.{name}"] for name in COMPUTATION),
+        computation=sum(runs[f"phases.{name}"] for name in COMPUTING),
         communication=runs["phases.communicate"] + runs["phases.wait"],
     )
     every = runs.groupby(PLACE)[["seconds", *PARTS]].median().reset_index()
@@ -96,7 +97,9 @@ def collectives(results: Results) -> pd.DataFrame:
         return ours
     places = ["panel", "x", "algorithm", "ranks", "bytes"]
     line = ours[places].drop_duplicates().sort_values(places).assign(kind=MODEL, seed=0)
-    seconds = [closed_form_s(of.algorithm, of.ranks, round(of.bytes / 4), *alpha_beta()) for of in line.itertuples()]
+    seconds = [
+        closed_form_s(fit.algorithm, fit.ranks, round(fit.bytes / 4), *alpha_beta()) for fit in line.itertuples()
+    ]
     return pd.concat([ours, line.assign(seconds=seconds)])
 
 
@@ -110,13 +113,17 @@ def _panels(size: float, ranks: int) -> Iterator[tuple[str, float]]:
 
 def efficiency(results: Results) -> pd.DataFrame:
     """Scaling efficiency in percent: Figure 10."""
-    every = iterations(results).query("workers > 1 and kind not in [@EMULATED, @MODEL, @PAPER]")
+    every = select_rows(iterations(results), ["workers>1", *(f"kind!={kind}" for kind in (EMULATED, MODEL, PAPER))])
     return every.sort_values("workers", kind="stable")
 
 
 def speedups(results: Results) -> pd.DataFrame:
     """gTop-k's speed-up with 32 workers by kind; low, high: the interval behind the verdict."""
-    every = iterations(results).query("workers == @MOST").set_index(["kind", "model", "algorithm"])["seconds"].unstack()
+    every = (
+        select_rows(iterations(results), {"workers": MOST})
+        .set_index(["kind", "model", "algorithm"])["seconds"]
+        .unstack()
+    )
     judged = {
         (over, not_none(each.claim.value).of["factors.model"], CONGESTED if ending else each.kind): each.estimate
         for (over, name), ending in product({"Dense": "dense", "Top-k": "topk"}.items(), ("", "-congested"))
@@ -143,19 +150,19 @@ def speedups(results: Results) -> pd.DataFrame:
 
 def throughput(results: Results) -> pd.DataFrame:
     """Table VII beside our kinds of number; mbit: the bandwidth at which the time model gives the printed number."""
-    every = iterations(results).query("workers == @MOST").pivot(index=PLACE[:2], columns="kind")
+    every = select_rows(iterations(results), {"workers": MOST}).pivot(index=PLACE[:2], columns="kind")
     theirs = every.xs(PAPER, axis=1, level="kind")
     rows = every["throughput"].reindex(columns=list(SHOWN)).assign(
         model_over_paper=theirs["seconds"] / every["seconds"][MODEL],
         efficiency=theirs["percent"],
-        mbit=[implied_mbit(*place, of["seconds"] - of["computation_s"]) for place, of in theirs.iterrows()],
+        mbit=[implied_mbit(*place, row["seconds"] - row["computation_s"]) for place, row in theirs.iterrows()],
     )  # fmt: skip
     return rows.reindex(product(MODELS, ALGORITHMS)).reset_index()
 
 
 def breakdown(results: Results) -> pd.DataFrame:
     """Figure 11: seconds of the parts of an iteration; `all else`: Table VII's iteration less Table VI's."""
-    every = iterations(results).query("workers == @MOST and algorithm == 'gTop-k' and kind != @MODEL")
+    every = select_rows(iterations(results), [f"workers={MOST}", "algorithm=gTop-k", f"kind!={MODEL}"])
     about = ["model", "algorithm", "kind"]
     every = every.reindex(columns=[*about, "seconds", "computation_s", *PARTS])
     theirs = every["kind"] == PAPER

@@ -14,6 +14,7 @@ from repro.answers.claims.compute import Outcome, function
 from repro.answers.claims.evaluate import safe_ratio
 from repro.answers.tables.columns import computed
 from repro.answers.tables.runs import Runs
+from repro.records.filters import select_rows
 from repro.records.record import Found
 
 MODES = ("default", "layerwise", "ibatch")
@@ -29,7 +30,7 @@ def ratio_of_rests(group: Runs, experiment: str, of: str, over: str, column: str
     overlaps, or the part that does not) and at least 0."""
     sides = []
     for variant in (of, over):
-        runs = group.frame[(group.frame["experiment"] == experiment) & (group.frame["variant"] == variant)]
+        runs = select_rows(group.frame, {"experiment": experiment, "variant": variant})
         if WHOLE not in runs or not runs[WHOLE].notna().any():
             return Outcome(reason=f"no pulls recorded by {variant} of {experiment}")
         sides.append(dict(zip(runs["seed"], computed(runs, column).clip(lower=0.0))))
@@ -41,7 +42,7 @@ def ratio_of_rests(group: Runs, experiment: str, of: str, over: str, column: str
 def layer_ratio(group: Runs, layer: str, above: str, below: str) -> Outcome:
     """A layer's pull over its forward pass, or the reverse, from the profile measured by the default's run."""
     seconds = {seed: read_waits(run).get(layer) for seed, run in group.seeds("default").items()}
-    values = {seed: of[above] / of[below] for seed, of in seconds.items() if of}
+    values = {seed: by_variant[above] / by_variant[below] for seed, by_variant in seconds.items() if by_variant}
     return Outcome(values) if values else Outcome(reason=f"no profile of default with a layer {layer}")
 
 

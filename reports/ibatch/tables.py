@@ -14,6 +14,7 @@ from repro.answers.claims.stats import TIMES, format_number
 from repro.answers.pages.reference import Quoted, quoted
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import row_of
+from repro.records.filters import select_rows
 from repro.records.record import Found
 from repro.reports.ibatch.derived import read_batches, read_waits
 
@@ -41,7 +42,11 @@ def speedup(network: str, mode: str, nodes: int) -> float | None:
 def printed(nodes: int) -> dict[str, dict[str, float]]:
     """network -> mode -> speed-up, for the networks with printed speed-ups of all three modes on that many nodes."""
     every = {name: {mode: speedup(name, mode, nodes) for mode in CALLED} for name in NETWORKS.values()}
-    return {name: {m: value for m, value in of.items() if value} for name, of in every.items() if all(of.values())}
+    return {
+        name: {m: value for m, value in by_model.items() if value}
+        for name, by_model in every.items()
+        if all(by_model.values())
+    }
 
 
 def _runs(results: Results, figure: str) -> Iterator[tuple[dict[str, Any], Found]]:
@@ -68,11 +73,16 @@ def speedups(results: Results) -> pd.DataFrame:
     runs = pd.DataFrame([about | {"step_s": run.training.step.mean_s} for about, run in every])
     if runs.empty:
         return runs
-    alone = runs[runs["mode"] == SINGLE].groupby(["figure", "testbed", "network"])["step_s"].median().rename("alone_s")
-    runs = runs[runs["mode"] != SINGLE].join(alone, on=alone.index.names)
+    alone = (
+        select_rows(runs, {"mode": SINGLE})
+        .groupby(["figure", "testbed", "network"])["step_s"]
+        .median()
+        .rename("alone_s")
+    )
+    runs = select_rows(runs, f"mode!={SINGLE}").join(alone, on=alone.index.names)
     ours = runs.assign(source="simulated, " + runs["testbed"], speedup=runs["nodes"] * runs["alone_s"] / runs["step_s"])
     theirs = [speedup(run.network, run.mode, run.nodes) for run in runs.itertuples()]
-    theirs = runs.assign(kind="paper", source="paper", speedup=theirs).query("figure == 'fig5'")
+    theirs = select_rows(runs.assign(kind="paper", source="paper", speedup=theirs), {"figure": "fig5"})
     intervals = [_interval(results, run) for run in ours.itertuples()]
     ours = ours.assign(low=[low for low, _ in intervals], high=[high for _, high in intervals])
     both = pd.concat([ours, theirs.astype({"speedup": float})]).dropna(subset=["speedup"])
@@ -96,9 +106,9 @@ def parts(results: Results) -> pd.DataFrame:
     """Pulls and forward pass on 72 nodes: the overlapping time and the rest, over the total of the default."""
     rows, whole = [], {}
     for about, run in _runs(results, "fig5"):
-        of, panel = row_of(run), f"{about['network']}, {about['testbed']}"
-        if about["mode"] in CALLED and about["nodes"] == LARGEST and "per_rank.pull_s" in of:
-            pull, forward, both = (of[f"per_rank.{name}_s"] for name in ("pull", "forward", "overlap"))
+        row, panel = row_of(run), f"{about['network']}, {about['testbed']}"
+        if about["mode"] in CALLED and about["nodes"] == LARGEST and "per_rank.pull_s" in row:
+            pull, forward, both = (row[f"per_rank.{name}_s"] for name in ("pull", "forward", "overlap"))
             whole.setdefault(panel, pull + forward - both)  # the default comes first
             each = {"overlapping": both, "communication alone": pull - both, "computation alone": forward - both}
             rows += [about | {"panel": panel, "mode": CALLED[about["mode"]], "part": part, "share": s / whole[panel]}
@@ -112,8 +122,8 @@ def layers(results: Results) -> pd.DataFrame:
         about | {"layer": str(place), "what": what, "ms": 1e3 * seconds}
         for about, run in _runs(results, "fig3")
         if about["mode"] == IBATCH
-        for place, of in enumerate(read_waits(run).values(), 1)
-        for what, seconds in (("pull", of["pull"]), ("forward computation", of["forward"]))
+        for place, waits in enumerate(read_waits(run).values(), 1)
+        for what, seconds in (("pull", waits["pull"]), ("forward computation", waits["forward"]))
     )
 
 
@@ -124,11 +134,11 @@ def timeline(results: Results) -> pd.DataFrame:
         if about["mode"] not in CALLED or not (trace := run.training.trace):
             continue
         rank = min(entry["rank"] for entry in trace if entry["line"] == "pull")
-        own = [entry for entry in trace if entry["rank"] == rank]
-        end = min(entry["start"] for entry in own if entry["name"] == "backward")
+        of_rank = [entry for entry in trace if entry["rank"] == rank]
+        end = min(entry["start"] for entry in of_rank if entry["name"] == "backward")
         parts = {("pull", "startup"): "startup of a pull", ("pull", "communicate"): "pull",
                  ("main", "forward"): "forward computation"}  # fmt: skip
-        for entry in own:
+        for entry in of_rank:
             if entry["start"] < end and (part := parts.get((entry["line"], entry["name"]))):
                 line = "pulls" if entry["line"] == "pull" else "computation"
                 rows.append(about | {"mode": CALLED[about["mode"]], "what": part, "line": line,
@@ -183,10 +193,10 @@ def saved(_: Results) -> pd.DataFrame:
     """
     rows = []
     for nodes in (MEDIUM, LARGEST):
-        for name, of in printed(nodes).items():
+        for name, by_model in printed(nodes).items():
             ends = (-ROUNDING, 0.0, ROUNDING)  # the default's rounding; iBatch's is the opposite
-            saving = [nodes / (of[DEFAULT] + end) - nodes / (of[IBATCH] - end) for end in ends]
-            most = [min(communication(nodes, of[DEFAULT] + end) / 2, FORWARD) for end in ends]
+            saving = [nodes / (by_model[DEFAULT] + end) - nodes / (by_model[IBATCH] - end) for end in ends]
+            most = [min(communication(nodes, by_model[DEFAULT] + end) / 2, FORWARD) for end in ends]
             for key, each in (("saved, as printed", saving), ("the most that overlap saves", most)):
                 rows.append({"what": f"{name}, {nodes} nodes", "quantity": key, "kind": "paper", "iterations": each[1],
                              "low": min(each), "high": max(each)})  # fmt: skip
@@ -205,7 +215,9 @@ def _checks(paper: Quoted) -> Iterator[Check]:
         yield check_numbers(f"{VGG19_22K}, {LARGEST} nodes: improvement over {mode}", better,
                     100 * (of_large[IBATCH] / of_large[mode] - 1), " %",
                     f"{of_large[IBATCH]:g} / {of_large[mode]:g} - 1")  # fmt: skip
-    ratios = {name: format_number(of[LAYERWISE] / of[DEFAULT]) for name, of in of_medium.items()}
+    ratios = {
+        name: format_number(by_variant[LAYERWISE] / by_variant[DEFAULT]) for name, by_variant in of_medium.items()
+    }
     yield Check(
         f'{MEDIUM} nodes: layer by layer scales "better than" the default',
         f"> 1{TIMES}",

@@ -33,8 +33,7 @@ def texts(paper: Quoted) -> list[Check]:
     alex = paper.value("Section 5.2", "AlexNet, 8 (B)", "PipeDream", OVER_BSP)
     gain = paper.value("Table 1", "Inception-v3, 8 (B)", "PipeDream", OVER_BSP)
     saved = paper.value("Section 5.2", "Inception-v3, 8 (B)", "PipeDream", "improvement of training time")
-    every = paper.table[(paper.table["place"] == "Table 1") & (paper.table["quantity"] == OVER_ONE)]
-    least = every[every["variant"] == "BSP"]["value"].astype(float).min()
+    least = paper.where(place="Table 1", quantity=OVER_ONE, variant="BSP")["value"].astype(float).min()
     networks, trained = (paper.value("Text", "all", "all", name) for name in ("networks", "networks trained"))
     return [
         Check("AlexNet over BSP", f"{six:g}{TIMES} (section 1)", f"{alex:g}{TIMES} (section 5.2)", "printed twice"),

@@ -17,6 +17,7 @@ from repro.answers.claims.evaluate import safe_ratio as quotient
 from repro.answers.claims.stats import format_number as text
 from repro.answers.figures import schedules
 from repro.answers.tables.runs import Runs
+from repro.records.filters import select_rows
 from repro.records.record import Found
 from repro.reports.pipedream.stages import (
     ASP,
@@ -71,9 +72,9 @@ def over(of: Rates, row: str, variant: str, base: str) -> float | None:
 @function
 def gain_follows_overhead(group: Runs) -> Outcome:
     """Spearman's correlation, over Table 1's rows, between BSP's stalled share and PipeDream's speed-up over BSP."""
-    of, bsp = median_rates(group), group.frame[group.frame["variant"] == BSP]
+    rates, bsp = median_rates(group), select_rows(group.frame, {"variant": BSP})
     pairs = bsp[bsp["experiment"].str.startswith("table1-")][["experiment", "stalled"]]
-    pairs = pairs.assign(gain=[over(of, row, PIPEDREAM, BSP) for row in pairs["experiment"]])
+    pairs = pairs.assign(gain=[over(rates, row, PIPEDREAM, BSP) for row in pairs["experiment"]])
     ranks = pairs[["stalled", "gain"]].astype(float).dropna().rank()  # equal values have their mean rank
     rho = float(ranks.corr().loc["stalled", "gain"]) if len(ranks) >= 4 and ranks.nunique().min() > 1 else None
     return _one(group, rho, "fewer than four rows that differ")
@@ -88,9 +89,9 @@ def overhead_grows(group: Runs, along: str, each: Sequence[str]) -> Outcome:
 
     The testbeds' names sort by the speed of their GPUs.
     """
-    several = group.frame.query("workers > 1").sort_values(along)
-    series = [of["stalled"] for _, of in several.groupby(list(each)) if len(of) > 1]
-    growing = [of for of in series if not (of.diff() < -1e-9).any()]
+    several = select_rows(group.frame, "workers>1").sort_values(along)
+    series = [stalled["stalled"] for _, stalled in several.groupby(list(each)) if len(stalled) > 1]
+    growing = [stalled for stalled in series if not (stalled.diff() < -1e-9).any()]
     return _one(group, len(growing) / len(series) if series else None, "nothing to compare")
 
 
@@ -123,8 +124,8 @@ def time_to_accuracy(
     group: Runs, row: str, variant: str, over: str, over_row: str | None = None, share: float = 1.0
 ) -> Outcome:  # fmt: skip
     """Time to the target of `over` / that of `variant`."""
-    of, other = median_rates(group), over_row or row
-    rate, base = row_rate(group, of, row, variant), row_rate(group, of, other, over)
+    rates, other = median_rates(group), over_row or row
+    rate, base = row_rate(group, rates, row, variant), row_rate(group, rates, other, over)
     if rate is None or base is None:
         return Outcome(reason=f"no results for {variant} of {row} or {over} of {other}")
     names = (f"{variant}-{machines(group, row)}", f"{over}-{machines(group, other)}")
@@ -142,8 +143,8 @@ def _reached(group: Runs, variant: str, over: str, share: float, faster: float) 
     if not (common := set.intersection(*(set(run.training.targets) for runs in sides for run in runs.values()))):
         return Outcome(reason="the runs have no target in common")
     target = share * max(map(float, common))
-    own, base = ({seed: epochs_to(run, target) for seed, run in runs.items()} for runs in sides)
-    values = {seed: faster * quotient(base[seed], own[seed]) for seed in sorted({*own} & {*base})}
+    reached, base = ({seed: epochs_to(run, target) for seed, run in runs.items()} for runs in sides)
+    values = {seed: faster * quotient(base[seed], reached[seed]) for seed in sorted({*reached} & {*base})}
     known = {seed: value for seed, value in values.items() if value == value}
     return Outcome(known) if known else Outcome(reason=f"{text(target)} not reached by {variant} nor {over}")
 
@@ -183,13 +184,13 @@ def in_flight(group: Runs, stage: str) -> Outcome:
     in the output stage of a pipeline."""
 
     def of_run(run: Found) -> list[float]:
-        of, ranks = run.training.pipeline or {}, run.training.per_rank
+        pipeline, ranks = run.training.pipeline or {}, run.training.per_rank
         strategy = run.identity.strategy
         last = max((rank["stage"] for rank in ranks), default=0)
         admits = strategy.name == PIPEDREAM and strategy.options.get("in_flight") is None
-        if not admits or of.get("schedule") != "1f1b" or (stage == "output" and not last):
+        if not admits or pipeline.get("schedule") != "1f1b" or (stage == "output" and not last):
             return []
-        which, over = (last, 1) if stage == "output" else (0, of["noam"])
+        which, over = (last, 1) if stage == "output" else (0, pipeline["noam"])
         return [max(rank["in_flight"] for rank in ranks if rank["stage"] == which) / over]
 
     return _worst(group, of_run, "no run with 1F1B says what was in flight")

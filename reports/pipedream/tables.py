@@ -13,6 +13,7 @@ from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
+from repro.records.filters import select_rows
 from repro.records.record import Found
 from repro.reports.pipedream import contradictions
 from repro.reports.pipedream.derived import over, row_rate
@@ -70,13 +71,13 @@ def speedups(results: Results) -> pd.DataFrame:
     rows = []
     groups = [(kind, row, group) for kind in OURS for row, group in rows_of(results, kind).items()]
     for kind, row, group in groups:
-        of = median_rates(group)
+        rates = median_rates(group)
         for (called, base), (variant, name) in product(BASES.items(), VARIANTS.items()):
-            if (speedup := over(of, row, variant, base)) is not None and variant != base:
+            if (speedup := over(rates, row, variant, base)) is not None and variant != base:
                 low, high = results.interval(CLAIMS.get((variant, base), ""), row, kind)
                 rows.append({"row": ROWS[row], "kind": kind, "variant": name, "over": called, "speedup": speedup,
                              "low": low, "high": high})  # fmt: skip
-    printed = quoted(PAPER).table.query("quantity in @OVER and row in @ROWS.values()")
+    printed = quoted(PAPER).where(quantity=[*OVER], row=[*ROWS.values()])
     theirs = printed.drop_duplicates(["row", "variant", "quantity"])
     theirs = theirs.assign(kind="paper", over=theirs["quantity"].map(OVER), speedup=theirs["value"].astype(float))
     every = pd.concat([theirs.reindex(columns=[*SPEEDUP]), pd.DataFrame(rows, columns=[*SPEEDUP])])
@@ -96,19 +97,19 @@ def saved_bytes(results: Results) -> pd.DataFrame:
         for row, group in rows_of(results, kind).items():
             sent = group.frame.groupby("variant")["sample_bytes"].median()
             known = [name for name in (PIPEDREAM, GIVEN) if {name, BSP} <= {*sent.index}]
-            own = {name: 1 - sent[name] / sent[BSP] for name in known}
+            saved = {name: 1 - sent[name] / sent[BSP] for name in known}
             rows += [{"row": ROWS[row], "kind": kind, "variant": VARIANTS[name], "saved": share}
-                     for name, share in own.items()]  # fmt: skip
-    printed = quoted(PAPER).table.query("quantity == 'communication reduction over BSP'")
+                     for name, share in saved.items()]  # fmt: skip
+    printed = quoted(PAPER).where(quantity="communication reduction over BSP")
     theirs = printed.assign(kind="paper", saved=printed["value"].astype(float) / 100)
     columns = ["row", "kind", "variant", "saved"]
     every = pd.concat([theirs[columns], pd.DataFrame(rows, columns=columns)])
-    return every.query("row in @ROWS.values()").sort_values("row", key=_place, kind="stable")
+    return select_rows(every, {"row": ROWS.values()}).sort_values("row", key=_place, kind="stable")
 
 
 def configurations(results: Results) -> pd.DataFrame:
     """A row for each of Table 1's: the printed configuration, and our partitioner's (`found`)."""
-    printed = quoted(PAPER).table.query("quantity == 'configuration'").set_index("row")["value"]
+    printed = quoted(PAPER).where(quantity="configuration").set_index("row")["value"]
     ours = {ROWS[row]: describe_stages(run) for row, group in rows_of(results).items() for run in group.records.values()
             if run.label == PIPEDREAM}  # fmt: skip
     rows = [(row, printed.get(row, "not printed"), config, "simulated") for row, config in ours.items()]
@@ -118,12 +119,12 @@ def configurations(results: Results) -> pd.DataFrame:
 def accuracy(results: Results) -> pd.DataFrame:
     """Figures 10 to 12: a row a curve, seed and evaluation; hours: epochs of the small workload x full-size epochs."""
     group, table1 = (results.shown.get((name, "simulated")) for name in ("accuracy-vgg16", "table1"))
-    images = quoted(PAPER).table.query("place == 'Data' and quantity == 'training images'")["value"].astype(float)
-    of, rows = median_rates(table1) if table1 else {}, []
+    images = quoted(PAPER).where(place="Data", quantity="training images")["value"].astype(float)
+    rates, rows = median_rates(table1) if table1 else {}, []
     for figure, row in CURVES.items() if group and table1 else ():
         for run in group.records.values() if row in rows_of(results) else ():
             name, _, count = run.label.rpartition("-")
-            rate = row_rate(table1, of, row, name) if count == str(machines(table1, row)) else None
+            rate = row_rate(table1, rates, row, name) if count == str(machines(table1, row)) else None
             if rate:
                 about = {"figure": figure, "strategy": VARIANTS[name], "seed": run.identity.seed}
                 rows += [about | {"kind": run.kind, "accuracy": point[run.identity.metric],

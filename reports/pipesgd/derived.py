@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from repro.answers.claims.compute import COMPUTATION, by_seed, function, paired, probe_function
+from repro.answers.claims.compute import COMPUTING, by_seed, function, paired, probe_function
 from repro.answers.claims.evaluate import Outcome, safe_ratio
 from repro.answers.claims.stats import median_or_none
 from repro.answers.tables.runs import Runs
@@ -51,7 +51,7 @@ def over_equation_4(group: Runs, variant: str) -> Outcome:
 
     def ratio_of(run: Found) -> float:
         result = run.training
-        computing = sum(result.phases[name] for name in (*COMPUTATION, "compress"))
+        computing = sum(result.phases[name] for name in (*COMPUTING, "compress"))
         return not_none(result.final["train_s"]) / result.iterations / max(computing, result.communication.total_s)
 
     return paired(group, [variant], ratio_of)

@@ -7,7 +7,7 @@ import math
 
 import pandas as pd
 
-from repro.answers.claims.compute import COMPUTATION
+from repro.answers.claims.compute import COMPUTING
 from repro.answers.claims.evidence import outcome_of
 from repro.answers.pages import reference
 from repro.answers.tables.results import Results
@@ -25,7 +25,7 @@ FIGURE4 = {
 
 def quoted(quantity: str) -> pd.DataFrame:
     """The paper's numbers for a quantity: place, row, variant, value."""
-    return reference.quoted(PAPER).table.query("quantity == @quantity")
+    return reference.quoted(PAPER).where(quantity=quantity)
 
 
 def speedups(results: Results) -> pd.DataFrame:
@@ -64,7 +64,7 @@ def phases(results: Results) -> pd.DataFrame:
         for run in group.records.values() if group else ():
             seconds = run.training.phases
             parts = {
-                "computation": sum(seconds[phase] for phase in COMPUTATION),
+                "computation": sum(seconds[phase] for phase in COMPUTING),
                 "compression": seconds["compress"],
                 "communication, not hidden": seconds["communicate"] + seconds["wait"],
             }
@@ -84,8 +84,8 @@ def accuracies(results: Results) -> pd.DataFrame:
             group = results.shown.get((name, kind))
             if group and not (group.standin or group.timing_only):
                 shown.add(benchmark)
-                own = group.frame[["variant", "kind", "seed", "final"]].rename(columns={"final": "top-1"})
-                rows += own.assign(benchmark=benchmark).to_dict("records")
+                finals = group.frame[["variant", "kind", "seed", "final"]].rename(columns={"final": "top-1"})
+                rows += finals.assign(benchmark=benchmark).to_dict("records")
     table = pd.DataFrame(rows, columns=["benchmark", "variant", "kind", "seed", "top-1"])
     return table[table["benchmark"].isin(shown)].astype({"top-1": float})
 
@@ -117,22 +117,22 @@ def percentages(results: Results) -> pd.DataFrame:
     """
 
     def printed(quantity: str, variant: str = "Pipe-SGD") -> float:
-        return float(quoted(quantity).query("variant == @variant")["value"].iloc[0]) / 100
+        return float(reference.quoted(PAPER).where(quantity=quantity, variant=variant)["value"].iloc[0]) / 100
 
-    given = printed("faster than D-Sync")
+    faster = printed("faster than D-Sync")
     every = {
-        name: _following(1 / (1 - given) - 1 if shorter else given, shorter)
+        name: _following(1 / (1 - faster) - 1 if shorter else faster, shorter)
         for name, shorter in (("as a shorter time", True), ("as a higher speed", False))
     }
     stated = {
-        "Pipe-SGD faster than D-Sync": f"{given:.0%} (given)",
+        "Pipe-SGD faster than D-Sync": f"{faster:.0%} (given)",
         "D-Sync faster than PS-Sync": f"around {printed('faster than PS-Sync, about', 'D-Sync'):.0%}",
         "Pipe-SGD + T faster than D-Sync + T": f"{printed('faster than D-Sync + T', 'Pipe-SGD + T'):.0%}",
         "Pipe-SGD + T over D-Sync": _range("speed-up against D-Sync"),
         "Pipe-SGD + T over PS-Sync": _range("speed-up against PS-Sync"),
         "communication over computation": "",
     }
-    rows = [{"what": what, "printed": text} | {name: of[what] for name, of in every.items()}
+    rows = [{"what": what, "printed": text} | {name: numbers[what] for name, numbers in every.items()}
             for what, text in stated.items()]  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -192,13 +192,19 @@ def resolution(results: Results) -> pd.DataFrame:
     every = quoted("final top-1").pivot(index="row", columns="variant", values="value").astype(float)
     sizes = pd.concat([quoted("test images"), quoted("validation images")])
     rows = []
-    for benchmark, of in every.iterrows():
+    for benchmark, numbers in every.iterrows():
         images = float(sizes[[str(benchmark) in name for name in sizes["row"]]]["value"].iloc[0])
-        error = math.sqrt(2 * of["D-Sync"] * (1 - of["D-Sync"]) / images)
+        error = math.sqrt(2 * numbers["D-Sync"] * (1 - numbers["D-Sync"]) / images)
         rows += [
-            {"benchmark": benchmark, "variant": name, "gap": of[name] - of["D-Sync"], "images": images, "error": error}
+            {
+                "benchmark": benchmark,
+                "variant": name,
+                "gap": numbers[name] - numbers["D-Sync"],
+                "images": images,
+                "error": error,
+            }
             for name in ("Pipe-SGD + T", "Pipe-SGD + Q")
-            if not math.isnan(of.get(name, math.nan))
+            if not math.isnan(numbers.get(name, math.nan))
         ]
     return pd.DataFrame(rows)
 

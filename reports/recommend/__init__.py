@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 
@@ -16,25 +15,18 @@ from repro.answers.ranking import against, cells
 from repro.answers.ranking.against import Compared, Contest, Emulated
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 from repro.answers.ranking.cells import Cell, Placed
+from repro.answers.ranking.in_map import describe_pays, read_written
 from repro.core import user_files
-from repro.core.paths import PACKAGE
 from repro.reports.recommend import figures
 
 PAGE = "recommend"
-HERE = Path(__file__).parent  # where `repro map --out reports/recommend` writes
-PUBLISHED = PACKAGE / "answers" / "ranking" / "published.yaml"
 LEFT = ["fastest, synchronous", "fastest of all"]  # left-aligned columns
-T = TypeVar("T")
-
-
-def read(kind: type[T], name: str) -> list[T]:
-    """The rows of a CSV file that `repro map` wrote."""
-    return cells.from_csv(kind, (HERE / f"{name}.csv").read_text(encoding="utf-8"))
 
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
-    grid, published, emulated = read(Cell, "map"), read(Compared, "published"), read(Emulated, "emulated")
+    grid, published = read_written(Cell, "map"), read_written(Compared, "published")
+    emulated = read_written(Emulated, "emulated")
     settings, less = against.find_contests(published), cells.ratio_error()
     right, error = sum(each.right for each in settings), against.median_error(published)
     line = Markdown(
@@ -59,11 +51,13 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "regions": {kind: regions(files, grid, kind, less) for kind in (SYNCHRONOUS, ANY)},
         "borders": {kind: borders(grid, kind) for kind in (SYNCHRONOUS, ANY)},
         "emulated": emulated_shown(files, emulated, contests[ANY]),
-        "headlines": files.table(headlines_table(read(Placed, "headlines")), "headlines", left=LEFT),
+        "headlines": files.table(headlines_table(read_written(Placed, "headlines")), "headlines", left=LEFT),
         "scatter": figures.scatter(files, table),
         "named": files.table(named_table(settings), "named", left=["named by the tool", "best measured", "right"]),
         "published": files.table(shown_rows(table), "published", left=["system", "stands for"]),
-        "sources": [{"name": name} | of for name, of in user_files.read_yaml(PUBLISHED)["sources"].items()],
+        "sources": [
+            {"name": name} | entries for name, entries in user_files.read_yaml(against.PUBLISHED)["sources"].items()
+        ],
         "misses": len(settings) - right,
     }
     text = template(f"{PAGE}/page.md.j2", **shown)
@@ -179,28 +173,6 @@ def _setting(row: Emulated) -> str:
     return f"{row.model}, {row.workers} workers, {row.gbit:.3g} Gbit/s, ratio {row.ratio:.2g}{late}"
 
 
-def in_map(paper: str) -> str:
-    """Sentences on where a paper's headline lies in the map and where its strategy pays; "" if it is not in the map."""
-    headline = next((row for row in read(Placed, "headlines") if row.page == paper), None)
-    if headline is None:
-        return ""
-    candidate, best = read_candidates()[headline.candidate], read_candidates()[headline.any].label
-    options = ", ".join(f"{name} {value}" for name, value in candidate.options.items())
-    own = candidate.label + (f" ({options})" if options else "")
-    first = (
-        f"{own} is the fastest there"
-        if headline.candidate == headline.any
-        else f"{own} takes {1e3 * headline.seconds:,.0f} ms an iteration there; the fastest of all is {best}, with "
-        f"{1e3 * headline.any_s:,.0f} ms"
-    )
-    pays = _pays(headline.stops_bits)
-    return (
-        f"In the [map of strategies](recommend.md) its headline lies at {headline.gbit:.3g} Gbit/s, {headline.workers} "
-        f"workers and {headline.ratio:.2g} times as much computation as communication. {first}; against DDP it pays "
-        f"{pays} (at least 5 % faster; **simulated**: closed forms)."
-    )
-
-
 def headlines_table(placed: list[Placed]) -> pd.DataFrame:
     """The papers' headlines in the map, and the bandwidths at which their own strategies pay."""
     return pd.DataFrame(
@@ -211,19 +183,10 @@ def headlines_table(placed: list[Placed]) -> pd.DataFrame:
             "its strategy": _timed(each.candidate, each.seconds),
             "fastest, synchronous": _timed(each.synchronous, each.synchronous_s),
             "fastest of all": _timed(each.any, each.any_s),
-            "its strategy pays": _pays(each.stops_bits),
+            "its strategy pays": describe_pays(each.stops_bits),
         }
         for each in placed
     )
-
-
-def _pays(stops_bits: float | None) -> str:
-    """The bandwidths at which a strategy pays."""
-    if stops_bits is None:
-        return "at no bandwidth"
-    if math.isinf(stops_bits):
-        return "at any bandwidth up to 400 Gbit/s"
-    return f"up to {stops_bits / 1e9:.0f} Gbit/s"
 
 
 def _timed(name: str, seconds: float) -> str:

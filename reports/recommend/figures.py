@@ -31,11 +31,11 @@ BAND = 0.2  # the goal for throughputs
 
 def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float, contests: Sequence[Contest]) -> str:
     """The map of a kind of strategies; contests: emulated comparisons, shown if no worker is late."""
-    own = [cell for cell in cells if cell.kind == kind]
-    here = [each for each in contests if not each.place.late and _inside(each, own)]
-    rows = pd.DataFrame([asdict(cell) for cell in own])
+    shown = [cell for cell in cells if cell.kind == kind]
+    here = [each for each in contests if not each.place.late and _inside(each, shown)]
+    rows = pd.DataFrame([asdict(cell) for cell in shown])
     alt = "Panels of cells: a column for each number of workers, a row for each lateness; a colour for each strategy."
-    dots = "; a dot: by the simulator itself" if any(cell.by == "simulation" for cell in own) else ""
+    dots = "; a dot: by the simulator itself" if any(cell.by == "simulation" for cell in shown) else ""
     dots += (
         "; a diamond: the faster of those that were **emulated** there, mostly with another model, of other bytes"
         if here
@@ -46,8 +46,8 @@ def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float, con
         f"gradient of 102 MB. Hatched: ahead of the second by less than {less:.0%}, by which ratios of simulated "
         "steps may be off."
     )
-    of = f"{kind} {less} {[asdict(each.fastest) for each in here]}"
-    return files.picture(lambda: draw_map(own, less, here), of, f"map-{kind}", alt, caption, rows)
+    text = f"{kind} {less} {[asdict(each.fastest) for each in here]}"
+    return files.picture(lambda: draw_map(shown, less, here), text, f"map-{kind}", alt, caption, rows)
 
 
 def _inside(contest: Contest, cells: Sequence[Cell]) -> bool:
@@ -140,7 +140,7 @@ def _against(table: pd.DataFrame, x: str, y: str, unit: str, ends: tuple[str, st
     import seaborn as sns
 
     figure, axis = plt.subplots(figsize=(looks.WIDTH, 5.2), layout="constrained")
-    least, most = (of([of(table[x]), of(table[y])]) for of in (min, max))
+    least, most = (end([end(table[x]), end(table[y])]) for end in (min, max))
     reach = np.array([0.7 * least, 1.4 * most])
     axis.fill_between(reach, reach * (1 - BAND), reach * (1 + BAND), color="0.9")
     axis.plot(reach, reach, color="0.5", linewidth=0.8)

@@ -25,7 +25,7 @@ MADE_WITH = ("hardware", "results", "commit", "torch", "finished")
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
     runs = catalogue.runs(PAGE, results)
-    validated = sorted(validation_runs(runs), key=tables.place_of)
+    validated = sorted(validation_runs(runs), key=tables.order_of)
     controls = newest((run for run in runs if run.identity.trains), place_and_seed)
     sharing = newest((run for run in runs if run.identity.program == "shares"), place_and_seed)
     steps, pairs = tables.steps(validated), emulated.pairs(controls)

@@ -14,7 +14,7 @@ MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed before any run
 LATER_MEDIAN_GOAL, LATER_P95_GOAL, RATIO_GOAL = 0.03, 0.10, 0.05  # set later
 
 
-def place_of(run: Found) -> list[str]:
+def order_of(run: Found) -> list[str]:
     """The place of a run among the rows."""
     identity, testbed = run.identity, run.identity.testbed
     place = (identity.experiment, testbed.name, testbed.launcher, run.label, identity.seed, identity.scale)
@@ -60,12 +60,12 @@ def errors(steps: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     if steps.empty:
         return steps
     rows = []
-    for key, own in steps.groupby(list(by), sort=False) if by else [((), steps)]:
-        size = own["error"].abs()
+    for key, group in steps.groupby(list(by), sort=False) if by else [((), steps)]:
+        size = group["error"].abs()
         median, p95 = size.median(), size.quantile(0.95)
         met = median < 100 * MEDIAN_GOAL and p95 < 100 * P95_GOAL
-        row = {"times": len(own), "median": median, "p95": p95, "worst": own["error"].loc[size.idxmax()]}
-        row |= {"mean": own["error"].mean(), "spread": own["spread"].median(), "met": "yes" if met else "no"}
+        row = {"times": len(group), "median": median, "p95": p95, "worst": group["error"].loc[size.idxmax()]}
+        row |= {"mean": group["error"].mean(), "spread": group["spread"].median(), "met": "yes" if met else "no"}
         rows.append(dict(zip(by, key)) | row)
     return pd.DataFrame(rows)
 
@@ -98,10 +98,10 @@ def ratios(steps: pd.DataFrame) -> pd.DataFrame:
 def slowed(steps: pd.DataFrame) -> pd.DataFrame:
     """A row a strategy and size of the experiment `slowed`: the error in % by how many times all but the host is
     slower."""
-    own = steps if steps.empty else steps[steps["slowed"].notna()]
-    if own.empty:
-        return own
-    wide = own.pivot_table("error", ["variant", "bytes"], "slowed", sort=False)
+    varied = steps if steps.empty else steps[steps["slowed"].notna()]
+    if varied.empty:
+        return varied
+    wide = varied.pivot_table("error", ["variant", "bytes"], "slowed", sort=False)
     return wide.rename(columns=lambda factor: f"by {float(factor):g}").reset_index()
 
 

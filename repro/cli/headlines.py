@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from repro.answers.claims.claims import Claim
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.evidence import runs_read
-from repro.answers.claims.verdict import NOT_RUN
+from repro.answers.claims.verdict import NOT_JUDGED, NOT_RUN
 from repro.answers.pages import wording
 from repro.answers.pages.claim_tables import run_argument
 from repro.answers.tables import results
@@ -89,7 +89,7 @@ def format_answer(judged: ClaimVerdict) -> str:
     """`same direction: 2.35× (1.32 to 3.07), emulated`, with the reason where there is one."""
     number = f": {wording.ours(judged)}, {judged.kind}" if judged.estimate else ""
     reason = f" ({one_line(judged.verdict.reason)})" if judged.verdict.reason else ""
-    answer = wording.NOT_JUDGED if judged.verdict.answer == NOT_RUN and number else judged.verdict.answer
+    answer = NOT_JUDGED if judged.verdict.answer == NOT_RUN and number else judged.verdict.answer
     return f"{answer}{number}{reason}"
 
 

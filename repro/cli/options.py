@@ -8,13 +8,14 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from repro.core import own_code
 from repro.core.errors import InputError, unknown_name
 from repro.core.terminal import one_line, style_text
 from repro.core.user_files import check_target
 from repro.experiment.config import DEFAULT_SCALE
+from repro.records.configured import Device
 
 ALLOT = -1  # --draws without a number
 
@@ -114,7 +115,7 @@ def add_dataset(parser: argparse.ArgumentParser) -> None:
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"], help="device of the computation")
+    parser.add_argument("--device", default="auto", choices=get_args(Device), help="device of the computation")
 
 
 def as_json(parser: argparse.ArgumentParser) -> None:

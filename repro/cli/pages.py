@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json
 from repro.core.errors import InputError
+from repro.core.paths import RECORD_FILE
 
 if TYPE_CHECKING:
     from repro.answers.site.build import Site
@@ -54,7 +55,7 @@ def build_pages(paper: str) -> dict[str, str] | None:
     from repro.records import sweep
 
     out = reports_root()
-    results = ("summary.json", sweep.FILE, ".parquet", "manifest.json")
+    results = (RECORD_FILE, sweep.FILE, ".parquet", "manifest.json")
     runs = user_cache.tree_digest([results_root(), reference_root()], results)
     code = user_cache.tree_digest([PACKAGE, PROJECT / "docs"], without=["out"])
     key = [paper, str(out), runs, code, config_folders.folders_state()]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.results import add_where
 from repro.core.errors import InputError, unknown_name
+from repro.core.paths import EVENTS_FILE, RECORD_FILE
 from repro.core.terminal import one_line, warn
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def write_archives(paper: str, where: Sequence[str], file: Path) -> tuple[list[s
     from repro.records import archive
     from repro.records.store import run_folders
 
-    every = run_folders(results_root(), having=["events.jsonl", "summary.json"])
+    every = run_folders(results_root(), having=[EVENTS_FILE, RECORD_FILE])
     papers = sorted({folder.parts[-3] for folder in every}) if paper == ALL else [paper]
     unfinished, left_out = cut_off_runs(papers)
     if where:  # selects finished runs

@@ -42,12 +42,12 @@ def check_published(write: bool) -> None:
 
     readme, gpu_page = PROJECT / "README.md", PROJECT / workloads.PAGE
     committed = readme.is_file() and reference_root() == (PROJECT / "results" / "reference").resolve()
-    interrupted = [paper for paper in reference.papers() if reference.unsettled(reference_root() / paper)]
+    interrupted = [paper for paper in reference.papers() if reference.unfinished_publish(reference_root() / paper)]
     if write:
         in_checkout("verify --write")
         with lock_reference("verify --write"):
             for paper in interrupted:
-                reference.settle(reference_root() / paper)
+                reference.finish_publish(reference_root() / paper)
             render_pages(reference.papers())
             if committed:
                 write_table(gpu_page, workloads.NAME, workloads.workloads_table(reference_root()))

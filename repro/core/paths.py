@@ -13,6 +13,8 @@ CONFIGS = PROJECT / "paper_configs"
 REPORTS = PACKAGE / "reports"  # a folder for each page: text, claims, figures
 REFERENCE = "reference"  # the folder of the committed results in the checkout's `results/`
 UNFINISHED = "unfinished"  # beside it: the folder of committed checkpoints
+# files in a run's folder: its record, its event log, and its resolved configuration
+RECORD_FILE, EVENTS_FILE, CONFIG_FILE = "summary.json", "events.jsonl", "config.yaml"
 # other names in the workspace; no paper may have them
 RESERVED = (REFERENCE, UNFINISHED, "packed", "pages", "faults", "slurm", "mlflow-artifacts", "mlflow.db", "mlflow.lock")
 

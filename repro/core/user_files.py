@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import yaml
 
+from repro.core import safe_files
 from repro.core.errors import InputError
 
 LARGEST_FILE = 64 * 2**20  # bytes; a profile of a thousand layers has a few hundred thousand
@@ -151,6 +152,15 @@ def parse_plain(text: bytes, loader: Any = Loader) -> Any:
     `check_size`, or yaml.YAMLError."""
     check_size(text, loader, aliases=False)
     return yaml.load(text, loader)
+
+
+def read_plain_yaml(path: Path, kind: str) -> Any:
+    """The content of a file that others may have written, as `parse_plain`; InputError for an unreadable one."""
+    try:
+        with safe_files.open_file(path) as file:
+            return parse_plain(file.read(MOST_BYTES + 1))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise InputError(f"{path}: not a readable {kind} ({' '.join(str(error).split())})") from None
 
 
 def check_size(text: bytes, loader: Any, aliases: bool = True) -> None:

@@ -21,7 +21,7 @@ from repro.data.minibatches import Batches, Minibatches, seeded_order
 TASKS = ("classification", "text", "regression")
 # the kinds of inputs; a model takes one of them
 KINDS = ("images", "text", "vectors", "sequences", "sentence pairs", "captioned clips")
-WORDS = ("text", "sentence pairs")  # the kinds whose values are word numbers
+WORD_KINDS = ("text", "sentence pairs")  # the kinds whose values are word numbers
 
 # The most samples and values in a piece of `in_order`, so that activations of large images take about a gigabyte.
 EVALUATION_BATCH = 1000

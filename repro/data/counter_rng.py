@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-WORDS = 4  # 64-bit numbers for each value of the counter
+NUMBERS_EACH = 4  # 64-bit numbers for each value of the counter
 
 
 class Stream:
@@ -26,7 +26,7 @@ class Stream:
     def rows(self, numbers: Sequence[int], values: int, kind: type[np.integer]) -> np.ndarray:
         """The rows with the given numbers: (len(numbers), values) uniform integers of a numpy type."""
         words = -(-values * np.dtype(kind).itemsize // 8)
-        steps = -(-words // WORDS)
+        steps = -(-words // NUMBERS_EACH)
         bits = np.random.Philox(key=self._key)
         state = bits.state  # constructing a generator takes longer than a row
         out = np.empty((len(numbers), words), "<u8")

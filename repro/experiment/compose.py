@@ -30,7 +30,7 @@ from repro.core.errors import InputError, unknown_name
 from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.experiment import interpolation
-from repro.experiment.files import GROUPS, group_names, own_file, place_of
+from repro.experiment.files import GROUPS, config_file, group_names, own_file
 from repro.experiment.overrides import LATER, check_override, key_of, parts_of
 from repro.experiment.sources import is_made_by_code
 from repro.experiment.testbeds import NAMED_WORK, WORK
@@ -58,7 +58,7 @@ class Composer:
         self._scale, self._scales = scale, file.get("scales", {})
         if scale:
             if not self._scales:
-                where = f"{place_of('experiment', experiment)}: {experiment}"
+                where = f"{config_file('experiment', experiment)}: {experiment}"
                 raise InputError(f"{where}: has no scales; must define them: `scales: {{{scale}: [], {FULL}: []}}`")
             if scale not in self._scales:
                 raise unknown_name("scale", scale, self._scales)

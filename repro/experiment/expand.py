@@ -12,7 +12,7 @@ from repro.core.registry import PLUGINS, TRAIN
 from repro.experiment import config as configs
 from repro.experiment import draws, grid
 from repro.experiment.compose import Composer
-from repro.experiment.needs import check_config, settle_testbed, uses_gpu
+from repro.experiment.needs import check_config, resolve_testbed, uses_gpu
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Modelled
@@ -94,7 +94,7 @@ class Point:
     ) -> Point:
         """conditions: the overrides of the testbed; plain: the user's overrides of one value each."""
         composed = compose_point(composer, variant, testbed, conditions, plain)
-        config = settle_testbed(check_fields(RunConfig, composed))
+        config = resolve_testbed(check_fields(RunConfig, composed))
         ranks = check_config(config)
         differing = changed_paths(config, [*variant.overrides, *conditions, *variant.swept], plain, composer)
         minor = [*minor_paths({group: getattr(config, group).roles() for group in PLUGINS})]
@@ -134,13 +134,13 @@ def changed_paths(config: RunConfig, ours: Sequence[str], users: Sequence[str], 
     if len(named) == len(users):
         return []
     try:
-        settled = settle_testbed(
+        resolved = resolve_testbed(
             check_fields(RunConfig, composer.compose([f"testbed={config.testbed.name}", *ours, *named]))
         )
     except InputError:  # without the user's overrides the run lacks a value, or cannot run here
         return []
     paths = [override.partition("=")[0].lstrip("+") for override in users]
-    return variants.changed(settled.identity.values, config.identity.values, paths)
+    return variants.changed(resolved.identity.values, config.identity.values, paths)
 
 
 def profiler_config(config: RunConfig) -> RunConfig:

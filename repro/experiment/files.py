@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from pydantic import ConfigDict, Field, field_validator
 
-from repro.core import config_folders, safe_files, user_cache, user_files
+from repro.core import config_folders, user_cache, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import Model, Text, check_fields
@@ -26,7 +26,7 @@ class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mis
     """libyaml's dumper if PyYAML has it: it writes the same in a tenth of the time."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        return True  # `read_yaml` refuses aliases
+        return True  # `read_resolved` refuses aliases
 
 
 Dumper.add_implicit_resolver(*user_files.EXPONENT)
@@ -83,11 +83,11 @@ def names_in(path: Path) -> list[str]:
     """
     path = path.resolve()
     every = in_files("experiment")
-    if here := [name for name in every if place_of("experiment", name) == path]:
+    if here := [name for name in every if config_file("experiment", name) == path]:
         return here
     experiments = _experiments_of(path)
     if duplicate := next((name for name in every if name in experiments), None):
-        other = place_of("experiment", duplicate)
+        other = config_file("experiment", duplicate)
         raise InputError(f"{path}: {other} has an experiment {duplicate}; needs another `paper` or `experiment`")
     config_folders.use_folder(path)
     return list(experiments)
@@ -99,7 +99,7 @@ def own_file(experiment: str) -> dict[str, Any]:
     try:
         check_fields(Experiment, content)
     except InputError as error:
-        raise InputError(f"{place_of('experiment', experiment)}: {experiment}: {error}") from None
+        raise InputError(f"{config_file('experiment', experiment)}: {experiment}: {error}") from None
     return content
 
 
@@ -140,7 +140,7 @@ def group_file(group: str, name: str) -> dict[str, Any]:
     return {name: merged[name] for name in (*entries, *merged)}
 
 
-def place_of(group: str, name: str) -> Path:
+def config_file(group: str, name: str) -> Path:
     """The file of a configuration; for an unknown one the path that it would have."""
     return _place(group, name)[0] or config_folders.find_config(group, f"{name}.yaml")
 
@@ -215,7 +215,7 @@ def _merged(common: dict[str, Any], special: Mapping[str, Any]) -> dict[str, Any
     return common
 
 
-def write_yaml(path: Path, config: dict[str, Any]) -> None:
+def write_resolved(path: Path, config: dict[str, Any]) -> None:
     """Write a resolved configuration to a file, atomically."""
     write_atomically(path, yaml_of(config))
 
@@ -224,13 +224,6 @@ def yaml_of(config: dict[str, Any]) -> str:
     return str(yaml.dump(config, Dumper=Dumper, sort_keys=False, allow_unicode=True))
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The content of a file of `write_yaml`; InputError for any other."""
-    try:
-        with safe_files.open_file(path) as file:
-            content = user_files.parse_plain(file.read(user_files.MOST_BYTES + 1))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: not a readable configuration ({' '.join(str(error).split())})") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: not a configuration: must be entries `name: value`")
-    return content
+def read_resolved(path: Path) -> dict[str, Any]:
+    """The configuration in a file of `write_resolved`; InputError for any other."""
+    return user_files.as_entries(user_files.read_plain_yaml(path, "configuration"), str(path))

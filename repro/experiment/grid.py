@@ -27,6 +27,7 @@ from typing import Any
 
 import yaml
 
+from repro.core import user_files
 from repro.core.errors import InputError, unknown_name
 from repro.core.registry import PLUGINS
 from repro.experiment import limits
@@ -214,8 +215,8 @@ def _chosen(
 
 def _value(text: str) -> Value:
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        value = user_files.parse_plain(text.encode())
+    except (ValueError, yaml.YAMLError):
         return text
     return value if isinstance(value, Value) else text
 

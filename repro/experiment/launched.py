@@ -14,6 +14,7 @@ from typing import Any
 from repro.core import own_code
 from repro.core.errors import InputError
 from repro.core.fields import check_fields
+from repro.core.paths import CONFIG_FILE
 from repro.core.registry import PLUGINS
 from repro.experiment import cache_key, files
 from repro.experiment.run import Run
@@ -32,8 +33,8 @@ def read_config(folder: Path, expected: str) -> RunConfig:
 
     InputError if its digest is not `expected`, that of `launch_digest`.
     """
-    path = folder / "config.yaml"
-    configured = files.read_yaml(path)
+    path = folder / CONFIG_FILE
+    configured = files.read_resolved(path)
     own_code.admit_configured(configured)
     plugins = {group: part.get("name") for group in PLUGINS if isinstance(part := configured.get(group), Mapping)}
     code = cache_key.users_code({group: str(name) for group, name in plugins.items()})

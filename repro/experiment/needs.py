@@ -65,9 +65,9 @@ def needs_of(config: RunConfig) -> Needs:
     return Needs(count_ranks(config), config.workers, required, config.wanted_device != "cpu")
 
 
-def settle_testbed(config: RunConfig) -> RunConfig:
-    """The configuration with automatic entries of its testbed settled by the launcher."""
-    testbed = home_module("launcher").launcher_for(config.testbed).settled(needs_of(config))
+def resolve_testbed(config: RunConfig) -> RunConfig:
+    """The configuration with automatic entries of its testbed replaced by the launcher."""
+    testbed = home_module("launcher").launcher_for(config.testbed).resolved(needs_of(config))
     return config if testbed is config.testbed else config.model_copy(update={"testbed": testbed})
 
 

@@ -28,7 +28,7 @@ from pydantic import Field, model_validator
 
 from repro.core.errors import InputError
 from repro.core.fields import Model, Text, check_fields
-from repro.experiment.files import own_file, place_of
+from repro.experiment.files import config_file, own_file
 from repro.experiment.inputs import entry_at
 from repro.records.paper_numbers import parse_number, printed_number, read_numbers
 
@@ -81,7 +81,7 @@ def quoted_with_places(experiment: str) -> dict[str, tuple[dict[str, float], str
             entry = check_fields(Quoted, value)
             numbers.setdefault(entry.title, {}).update(_numbers(experiment.split("/")[0], entry))
         except InputError as error:
-            file = place_of("experiment", experiment)
+            file = config_file("experiment", experiment)
             raise InputError(f"{file}: {experiment}: quoted, entry {place}: {error}") from None
         rows = places.setdefault(entry.title, {}).setdefault(entry.place, [])
         rows += [entry.row] if entry.row not in rows else []
@@ -169,7 +169,7 @@ def _parameter(experiment: str, resolved: Mapping[str, Any], name: str, source: 
             experiment.split("/")[0], entry.place, entry.row, entry.quantity, entry.variant
         )
     except InputError as error:
-        file = place_of("experiment", experiment)
+        file = config_file("experiment", experiment)
         raise InputError(f"{file}: {experiment}: hyperparameters.{name}: {error}") from None
     paper: str | float = value
     with suppress(ValueError):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from repro.core.errors import InputError
+from repro.core.paths import EVENTS_FILE
 from repro.experiment.schema import RunConfig
 from repro.records import provenance, store, sweep, variants
 from repro.records.events import read_events
@@ -88,7 +89,7 @@ class Run:
         if self.config.draws:
             drawn = sweep.read(self.folder)
             return drawn is not None and drawn.key == self.key and len(drawn.draws) >= self.config.draws
-        if not (self.folder / "events.jsonl").is_file():
+        if not (self.folder / EVENTS_FILE).is_file():
             return False
         record = store.usable_record(self.folder)
         return record is not None and record.key == self.key
@@ -96,7 +97,7 @@ class Run:
     @property
     def diverged(self) -> str | None:
         """Why this run diverged, and would again; None if it did not."""
-        events = self.folder / "events.jsonl"
+        events = self.folder / EVENTS_FILE
         try:
             last = read_events(events)[-1:] if events.is_file() else []
         except InputError:

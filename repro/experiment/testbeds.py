@@ -122,7 +122,7 @@ class Measured(Ranks):
 
     kind: Literal["measured"]
     network: Text
-    fabric: Text | None = None  # under srun; `Launcher.settled` replaces auto
+    fabric: Text | None = None  # under srun; `Launcher.resolved` replaces auto
     # of a run on GPUs, ranks from gpu_ranks on compute on the CPU; null: all ranks compute on a GPU
     gpu_ranks: Annotated[int, Field(ge=0, le=limits.RANKS)] | None = None
     rate_gbit: Positive | None = None

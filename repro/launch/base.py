@@ -47,7 +47,7 @@ class Launcher(ABC):
     def check(self, ranks: int) -> None:
         """InputError if so many ranks cannot be started on this testbed; has no side effects."""
 
-    def settled(self, needs: Needs) -> Testbed:
+    def resolved(self, needs: Needs) -> Testbed:
         """The testbed with concrete values for options that depend on the run's needs."""
         return self.testbed
 

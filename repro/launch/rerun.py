@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from repro.core.errors import InputError, NotHere
 from repro.core.fields import check_fields
 from repro.core.registry import home_module
-from repro.experiment.needs import settle_testbed
+from repro.experiment.needs import resolve_testbed
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
 from repro.launch.runner import run_unfinished
@@ -108,7 +108,7 @@ def config_of(record: Record) -> RunConfig:
     plain = {name: value for name, value in record.identity.plain().items() if value is not None}
     described = {"sources": {"fair": "as the published run has it"}}
     plain["testbed"] = {name: value for name, value in plain["testbed"].items() if name not in METADATA} | described
-    config = settle_testbed(check_fields(RunConfig, SETTINGS | UNUSED | {"probe": None} | plain))
+    config = resolve_testbed(check_fields(RunConfig, SETTINGS | UNUSED | {"probe": None} | plain))
     if changed := list(_different(record.identity.values, config.identity.values)):
         raise InputError(f"{record.name}: its configuration would be another today: {changed[0]}")
     return config

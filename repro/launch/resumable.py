@@ -9,24 +9,21 @@ beginning. In one workspace a run continues only itself.
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from repro.core import safe_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
-from repro.core.paths import results_root
+from repro.core.paths import EVENTS_FILE, RECORD_FILE, results_root
 from repro.experiment import needs
 from repro.experiment.run import Run
+from repro.rank.checkpoint_files import FOLDER, checkpoint_path, list_checkpoints, write_manifest
 from repro.records import archive, kept, kinds, unfinished
 from repro.records.archive import CutOff
 from repro.records.events import read_events
 from repro.records.store import run_folders
 from repro.records.unfinished import Unfinished
-
-CHECKPOINT = re.compile(r"iteration(\d+)\.(rank\d+\.)?json")
 
 
 def unfinished_run(run: Run) -> Unfinished:
@@ -50,15 +47,13 @@ def adopt_unfinished(run: Run, note: Callable[[str], None]) -> None:
     other = kept.find_kept(run.config.paper, run.config.experiment, run.resume_key)
     if other is None or other.run.iteration <= newest_checkpoint(run.folder):
         return
-    iteration, folder = other.run.iteration, run.folder / "checkpoints"
+    iteration, folder = other.run.iteration, run.folder / FOLDER
     safe_files.remove_tree(folder)
     safe_files.make_folder(folder)
-    write_atomically(run.folder / "events.jsonl", other.events)
-    file = folder / f"iteration{iteration:09d}.pt"
+    write_atomically(run.folder / EVENTS_FILE, other.events)
+    file, digest = checkpoint_path(folder, iteration), hashlib.sha256(other.checkpoint).hexdigest()
     write_atomically(file, other.checkpoint)
-    digest = hashlib.sha256(other.checkpoint).hexdigest()
-    manifest = {"iteration": iteration, "rank": None, "bytes": len(other.checkpoint), "sha256": digest}
-    write_atomically(file.with_suffix(".json"), json.dumps(manifest) + "\n")
+    write_manifest(file, iteration, None, len(other.checkpoint), digest)
     by = other.run.attempts[-1]
     made = f"by commit {(by.commit or 'unknown')[:8]} on {by.hardware}"
     changed = "" if by.key == run.key else "; torch or hardware have changed since (--force starts anew)"
@@ -67,14 +62,13 @@ def adopt_unfinished(run: Run, note: Callable[[str], None]) -> None:
 
 def newest_checkpoint(folder: Path) -> int:
     """The last iteration for which a run's folder has a checkpoint, of some rank at least; 0 if it has none."""
-    names = [path.name for path in (folder / "checkpoints").glob("*.json")]
-    return max((int(match[1]) for name in names if (match := CHECKPOINT.fullmatch(name))), default=0)
+    return max((iteration for iteration, _ in list_checkpoints(folder / FOLDER, ".json")), default=0)
 
 
 def cut_off_runs(papers: Sequence[str]) -> tuple[list[CutOff], list[str]]:
     """The unfinished runs of papers in the workspace that can be packed, and a line for each other that began."""
-    began = [folder for paper in papers for folder in run_folders(results_root(), paper, having=["events.jsonl"])]
-    if not (began := [folder for folder in began if not (folder / "summary.json").is_file()]):
+    began = [folder for paper in papers for folder in run_folders(results_root(), paper, having=[EVENTS_FILE])]
+    if not (began := [folder for folder in began if not (folder / RECORD_FILE).is_file()]):
         return [], []
     from repro.rank.checkpoints import (
         Damaged,  # imports PyTorch
@@ -92,7 +86,7 @@ def cut_off_runs(papers: Sequence[str]) -> tuple[list[CutOff], list[str]]:
                 left_out.append(f"{name}: unfinished, and made by code that was not committed")
             else:
                 iteration, checkpoint = join_checkpoints(folder, run.ranks, archive.MOST_CHECKPOINT)
-                packed.append(archive.cut_off(run, read_events(folder / "events.jsonl"), iteration, checkpoint))
+                packed.append(archive.cut_off(run, read_events(folder / EVENTS_FILE), iteration, checkpoint))
         except (Damaged, InputError, OSError) as error:  # of a run that is going on, files come and go
             left_out.append(f"{name}: unfinished; {error}")
     return packed, left_out

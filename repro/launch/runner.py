@@ -19,7 +19,7 @@ from repro.answers.mlflow.store import Store
 from repro.core import locks, safe_files
 from repro.core.errors import Diverged, FaultError, InputError, ReproError, TooBusy
 from repro.core.not_none import not_none
-from repro.core.paths import reference_root, results_root
+from repro.core.paths import CONFIG_FILE, EVENTS_FILE, RECORD_FILE, reference_root, results_root
 from repro.core.registry import TRAIN
 from repro.experiment import files
 from repro.experiment.launched import launch_digest
@@ -215,11 +215,11 @@ def run_one(
         elif run.config.program == TRAIN:
             adopt_unfinished(run, progress.note)
         safe_files.remove_safely(
-            folder / "summary.json"
+            folder / RECORD_FILE
         )  # it may be another run's; an interrupted run must not look finished
         hardware = run.hardware | ({"links": allocation.network} if allocation.network else {})
         recorded = {"key": run.key, "hardware": hardware, "provenance": run.made_by()}
-        files.write_yaml(folder / "config.yaml", run.config.model_copy(update=recorded).plain())
+        files.write_resolved(folder / CONFIG_FILE, run.config.model_copy(update=recorded).plain())
         if run.config.program == TRAIN:
             unfinished.begin(folder, unfinished_run(run))
         if mirrors:
@@ -243,10 +243,10 @@ def run_one(
         except ReproError as error:
             if isinstance(error, FaultError):
                 error = as_preemption(error, listener.signalled, processes.lines)
-            if not (folder / "events.jsonl").exists():  # refused before it began
+            if not (folder / EVENTS_FILE).exists():  # refused before it began
                 unfinished.end(folder)
             # a rank that is lost after the summary is written does no harm
-            if not (isinstance(error, FaultError) and (folder / "summary.json").exists()):
+            if not (isinstance(error, FaultError) and (folder / RECORD_FILE).exists()):
                 if not isinstance(error, Preempted):
                     note_failure(run, error)
                 if isinstance(error, TooBusy):
@@ -295,7 +295,7 @@ def ranks_of(run: Run) -> int:
 def note_failure(run: Run, error: ReproError) -> None:
     """Append the reason to the event log."""
     with contextlib.suppress(ReproError):  # the reason may be a full disk
-        log = EventLog(run.folder / "events.jsonl")
+        log = EventLog(run.folder / EVENTS_FILE)
         if isinstance(error, Diverged):
             log.append("diverged", key=run.key, reason=str(error))
         else:
@@ -305,7 +305,7 @@ def note_failure(run: Run, error: ReproError) -> None:
 
 def clear_run(run: Run) -> None:
     """Remove the files of an earlier attempt at this run."""
-    for name in ("events.jsonl", "summary.json", unfinished.FILE, "ranks.log", machine.SAMPLES, "trace.rank*.json"):
+    for name in (EVENTS_FILE, RECORD_FILE, unfinished.FILE, "ranks.log", machine.SAMPLES, "trace.rank*.json"):
         for path in run.folder.glob(name):
             safe_files.remove_safely(path)
     safe_files.remove_tree(run.folder / "checkpoints")

@@ -103,7 +103,7 @@ class Srun(Launcher):
     def site(self) -> sites.Site:
         return sites.load_site()
 
-    def settled(self, needs: Needs) -> Measured:
+    def resolved(self, needs: Needs) -> Measured:
         """The testbed with a fabric instead of `auto`, and with the number of ranks that have a GPU if not all have.
         Servers have none, except with NCCL, which cannot send from host memory."""
         from repro.fabric.base import LIBRARIES  # imports PyTorch

@@ -20,6 +20,7 @@ import torch
 from repro import data, models, probes, strategies
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model
+from repro.core.paths import EVENTS_FILE
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
@@ -195,7 +196,7 @@ class Harness:
         self.strategy = strategies.load_strategy(config.strategy.name)(config.strategy.options)
         set_up(self.strategy, self.worker)
         spare, checkpoints = models.model_for(config, dataset, "cpu"), Checkpoints(folder, fabric.rank)
-        events = EventLog(folder / "events.jsonl")
+        events = EventLog(folder / EVENTS_FILE)
         log = StepLog(self.worker, self.strategy, events, 0)
         evaluator = Evaluator(self.worker, self.strategy, spare, dataset, events)
         self.recorders = log, evaluator, Checkpointer(log, checkpoints)

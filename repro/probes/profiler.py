@@ -28,6 +28,7 @@ import torch
 from repro import data, probes, strategies
 from repro.core.errors import NotHere
 from repro.core.fields import Count, Model, Whole
+from repro.core.phases import COMMUNICATION, MAIN_LINE
 from repro.experiment import needs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
@@ -37,9 +38,7 @@ from repro.probes.shared.steps import run_iterations
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import set_up
 from repro.training.clock import (
-    COMMUNICATION,
-    COMPUTATION,
-    MAIN_LINE,
+    COMPUTING,
     Clock,
     Interval,
     Phase,
@@ -215,12 +214,12 @@ def of_trace(events: Iterable[Mapping[str, Any]], main_thread: int) -> dict[str,
     if kernels:
         on_gpu = [event for event in timed if event["cat"] == ON_GPU]
         beside = (_of_tasks(on_gpu) or beside) + [event for event in kernels if is_nccl(event)]
-        phases = [event for event in on_gpu if event["name"] in COMPUTATION]  # each from its first kernel to its last
+        phases = [event for event in on_gpu if event["name"] in COMPUTING]  # each from its first kernel to its last
         streams = {event["tid"] for event in phases}
         computing = [event for event in kernels if event["tid"] in streams and not is_nccl(event)]
         return hidden_share(map(event_span, beside), map(event_span, [*computing, *phases]))
     operators = [event_span(event) for event in timed if event["cat"] == "cpu_op" and event["tid"] == main_thread]
-    mine = [event_span(event) for event in named if event["tid"] == main_thread and event["name"] in COMPUTATION]
+    mine = [event_span(event) for event in named if event["tid"] == main_thread and event["name"] in COMPUTING]
     return hidden_share(
         map(event_span, beside), [*operators, *filter(None, (worked_span(phase, operators) for phase in mine))]
     )

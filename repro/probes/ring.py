@@ -21,6 +21,7 @@ from repro.algorithms.timing import collective_forms
 from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, Text
+from repro.core.phases import COMMUNICATION
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Simulated
 from repro.fabric.base import Fabric
@@ -32,7 +33,7 @@ from repro.probes.shared.bare_ring import BareRing
 from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.options import Bytes, needs_several
 from repro.probes.shared.stopwatch import Spread, start_together, synchronize_device, time_spread
-from repro.probes.shared.tracing import COMMUNICATE, TracingFabric
+from repro.probes.shared.tracing import TracingFabric
 from repro.training import clock
 from repro.training.clock import overlap_seconds, union_spans
 
@@ -233,7 +234,7 @@ class Ring:
 
     def split(self, intervals: list[clock.Interval]) -> tuple[float, float, float]:
         """Seconds of a rank's communication, of its work, and of both at once."""
-        communicating = [(i.start, i.end) for i in intervals if i.name == COMMUNICATE]
+        communicating = [(i.start, i.end) for i in intervals if i.name == COMMUNICATION]
         working = [(i.start, i.end) for i in intervals if i.name == self.work]
         return covered_seconds(communicating), covered_seconds(working), overlap_seconds(communicating, working)
 

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
 
 from repro import probes
 from repro.algorithms.timing.collective_forms import FLOAT32
-from repro.algorithms.timing.sparse_forms import sparse_collective
+from repro.algorithms.timing.sparse_forms import Algorithm, sparse_collective
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, Share
 from repro.experiment.schema import RunConfig
@@ -37,7 +37,7 @@ from repro.probes.shared.stopwatch import Spread, slowest_seconds, time_spread
 class Options(Model):
     """Every algorithm runs on gradients of every size, on every number of ranks."""
 
-    algorithms: Annotated[list[Literal["dense", "topk", "topk_ring", "gtopk"]], Field(min_length=1)]
+    algorithms: Annotated[list[Algorithm], Field(min_length=1)]
     ranks: Worlds  # the first ranks of the run; the others wait
     bytes: Annotated[list[Bytes], Field(min_length=1)]  # of the gradients (m)
     density: Share  # rho: each rank selects k = round(rho x parameters) elements

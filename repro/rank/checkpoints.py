@@ -16,7 +16,6 @@ import hashlib
 import io
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,8 @@ from typing import Any
 import torch
 
 from repro.core import safe_files
-from repro.core.atomic import write_atomically
 from repro.core.errors import cannot_access
+from repro.rank.checkpoint_files import FOLDER, checkpoint_path, list_checkpoints, manifest_path, write_manifest
 
 # Saved iterations to keep. A kill while the newest is written must leave the previous one intact.
 KEPT = 2
@@ -40,26 +39,22 @@ class Checkpoints:
     """The checkpoints of one rank in a run's folder, by iteration."""
 
     def __init__(self, folder: Path, rank: int):
-        self.folder, self.rank = folder / "checkpoints", rank
+        self.folder, self.rank = folder / FOLDER, rank
         safe_files.make_folder(self.folder)
 
     def _path(self, iteration: int) -> Path:
-        return self.folder / f"iteration{iteration:09d}.rank{self.rank}.pt"
-
-    def _manifest(self, iteration: int) -> Path:
-        return self._path(iteration).with_suffix(".json")
+        return checkpoint_path(self.folder, iteration, self.rank)
 
     def available(self) -> list[int]:
         """The iterations for which this rank has a file, in order; only `load` verifies it."""
-        pattern = re.compile(rf"iteration(\d+)(\.rank{self.rank})?\.pt")
-        return sorted({int(match[1]) for path in self.folder.iterdir() if (match := pattern.fullmatch(path.name))})
+        return sorted({at for at, rank in list_checkpoints(self.folder) if rank in (None, self.rank)})
 
     def save(self, iteration: int, state: dict[str, Any]) -> None:
         """Write file and manifest to the disk. `state` consists of tensors, numbers, strings and plain containers.
 
         InputError if they cannot be written; both are removed then.
         """
-        path, manifest = self._path(iteration), self._manifest(iteration)
+        path = self._path(iteration)
         temporary = path.with_suffix(".tmp")
         try:
             with _HashingWriter(temporary) as file:
@@ -67,10 +62,9 @@ class Checkpoints:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-            content = {"bytes": file.size, "sha256": file.digest.hexdigest()}
-            write_atomically(manifest, json.dumps({"iteration": iteration, "rank": self.rank, **content}) + "\n")
+            write_manifest(path, iteration, self.rank, file.size, file.digest.hexdigest())
         except (OSError, RuntimeError) as error:
-            for unfinished in (temporary, path, manifest):
+            for unfinished in (temporary, path, manifest_path(path)):
                 with contextlib.suppress(OSError):
                     unfinished.unlink()
             reason = error if isinstance(error, OSError) else file.error
@@ -82,7 +76,7 @@ class Checkpoints:
         """The saved state; Damaged if the file does not match its manifest."""
         if self._path(iteration).exists():
             return load_verified(self._path(iteration), iteration, self.rank)
-        joint = joint_path(self.folder, iteration)
+        joint = checkpoint_path(self.folder, iteration)
         ranks = load_verified(joint, iteration, None).get("ranks")
         try:
             return copy_state(ranks[self.rank])  # type: ignore[index]
@@ -99,9 +93,9 @@ class Checkpoints:
 
     def _delete(self, iterations: list[int]) -> None:
         for iteration in iterations:
-            for path in (self._path(iteration), joint_path(self.folder, iteration)):
+            for path in (self._path(iteration), checkpoint_path(self.folder, iteration)):
                 path.unlink(missing_ok=True)
-                path.with_suffix(".json").unlink(missing_ok=True)
+                manifest_path(path).unlink(missing_ok=True)
 
 
 class _HashingWriter(io.BufferedWriter):
@@ -125,7 +119,7 @@ class _HashingWriter(io.BufferedWriter):
 
 def load_verified(path: Path, iteration: int, rank: int | None) -> dict[str, Any]:
     """The content of a checkpoint file; rank: None if it holds all ranks. Damaged if it does not match its manifest."""
-    manifest = path.with_suffix(".json")
+    manifest = manifest_path(path)
     try:
         expected = json.loads(safe_files.read_safely(manifest))
         size, sha256 = expected["bytes"], expected["sha256"]
@@ -152,11 +146,6 @@ def load_verified(path: Path, iteration: int, rank: int | None) -> dict[str, Any
     if not isinstance(state, dict):
         raise Damaged(f"{path}: is not the state of a rank")
     return state
-
-
-def joint_path(folder: Path, iteration: int) -> Path:
-    """The file with the states of all ranks in a folder of checkpoints: {"ranks": [state, ...]}."""
-    return folder / f"iteration{iteration:09d}.pt"
 
 
 def copy_state(value: Any) -> Any:
@@ -189,7 +178,7 @@ def join_checkpoints(folder: Path, ranks: int, most_bytes: int) -> tuple[int, by
 
     Damaged if it has none, or one of more than `most_bytes`.
     """
-    if not (folder / "checkpoints").is_dir():
+    if not (folder / FOLDER).is_dir():
         raise Damaged("it has no checkpoint")
     files = [Checkpoints(folder, rank) for rank in range(ranks)]
     available, problem = [each.available() for each in files], "it has no checkpoint of all ranks"

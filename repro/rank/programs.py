@@ -10,7 +10,7 @@ from pathlib import Path
 
 from repro.core import errors
 from repro.core.errors import UNUSABLE, Crashed, ReproError
-from repro.core.paths import PACKAGE
+from repro.core.paths import EVENTS_FILE, PACKAGE
 from repro.core.registry import PLUGINS, PROBES, TRAIN
 from repro.experiment import needs
 from repro.experiment.schema import RunConfig
@@ -43,7 +43,7 @@ def run_probe(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     finding = probe.run_alone(config) if needs.runs_alone(probe) else probe.run(fabric, config, folder)
     taken = cpu_taken(fabric.exchange(meter.since_last() if meter else None))
     if fabric.rank == 0:
-        events = EventLog(folder / "events.jsonl")
+        events = EventLog(folder / EVENTS_FILE)
         events.append("run_start", key=config.key, iteration=0)
         events.append("run_end")
         events.flush()

@@ -11,6 +11,7 @@ import torch
 
 from repro import data, models
 from repro.core.errors import FaultError, InputError
+from repro.core.paths import EVENTS_FILE
 from repro.core.processes import print_event
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
@@ -41,7 +42,7 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     dataset = data.dataset_for(config)
     worker = build_worker(fabric, config, dataset)
     plan = TrainingPlan.of(config, worker.iterations_per_epoch)
-    events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
+    events = EventLog(folder / EVENTS_FILE) if fabric.rank == 0 else None
     spare = models.model_for(config, dataset, "cpu" if worker.arithmetic else "meta")  # for evaluations
     set_up(strategy, worker)
     log = StepLog(worker, strategy, events, config.trace_steps)

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from repro.core.not_none import not_none
+from repro.core.paths import EVENTS_FILE
 from repro.core.phases import PHASES
 from repro.experiment.schema import RunConfig
 from repro.records import kinds, unfinished
 from repro.records.events import read_events
-from repro.records.record import SCHEMA, CpuTaken, Record
+from repro.records.record import SCHEMA, CpuTaken, Reached, Record
 from repro.records.unfinished import other_scores
 from repro.training.evaluation import metrics
 
 
 def summarise_training(folder: Path, config: RunConfig, facts: dict[str, Any]) -> Record:
     """The record of a training run. facts: facts that only the ranks know."""
-    events = read_events(folder / "events.jsonl")
+    events = read_events(folder / EVENTS_FILE)
     steps = [event for event in events if event["event"] == "steps"]
     evaluations = [event for event in events if event["event"] == "evaluation"]
     end = next(event for event in reversed(events) if event["event"] == "run_end")
@@ -118,7 +119,7 @@ def first_reaching(curve: list[dict[str, Any]], metric: str, target: float) -> d
     """The first evaluation at which the metric is as good as the target, or better."""
     for point in curve:
         if point[metric] is not None and metrics.reaches_target(metric, point[metric], target):
-            return {key: point[key] for key in ("train_s", "epoch", "iteration")}
+            return {name: point[name] for name in Reached.model_fields}
     return None
 
 

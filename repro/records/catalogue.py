@@ -6,12 +6,11 @@ from pathlib import Path
 
 from repro.core.errors import unknown_name
 from repro.core.paths import reference_root, results_root
-from repro.records import kept, reference, store, sweep, unfinished, variants
+from repro.records import reference, store, sweep, variants
 from repro.records.record import Found
 from repro.records.store import run_folders
 from repro.records.sweep import Sweep
-from repro.records.unfinished import Unfinished
-from repro.records.variants import KEPT, REFERENCE, WORKSPACE
+from repro.records.variants import REFERENCE, WORKSPACE
 
 
 def papers(paper: str | None = None) -> list[str]:
@@ -20,16 +19,11 @@ def papers(paper: str | None = None) -> list[str]:
     known = sorted({*reference.papers(), *(folder.parts[-3] for folder in folders)})
     if paper is None:
         return known
+    from repro.records.kept import unfinished_runs  # no page needs it
+
     if paper not in known and not unfinished_runs(paper):
         raise unknown_name("paper with results", paper, known)
     return [paper]
-
-
-def unfinished_runs(paper: str | None = None) -> list[tuple[str, Unfinished]]:
-    """The unfinished runs of a paper, or of all, each with its origin: WORKSPACE, or KEPT in `results/unfinished`."""
-    began = run_folders(results_root(), paper or "*", having=[unfinished.FILE])
-    mine = [(WORKSPACE, run) for folder in began if (run := unfinished.read(folder))]
-    return mine + [(KEPT, run) for run in kept.runs(paper or "*")]
 
 
 def runs(paper: str, root: Path | None = None) -> list[Found]:

@@ -43,6 +43,7 @@ def _short_name(name: str) -> str:
     return name
 
 
+Device = Literal["auto", "cpu", "cuda"]
 Folder = Annotated[str, AfterValidator(_plain_name)]
 Name = Annotated[str, AfterValidator(_short_name)]  # of a paper or an experiment, a folder too
 
@@ -107,7 +108,7 @@ class Configured(BaseModel):
     breakdown: Annotated[bool, FIRST] = False
     breakdown_steps: Annotated[Whole | None, Role(minor=True)] = 300
     trace_steps: Annotated[Whole, FIRST_MINOR] = 0
-    device: Annotated[Literal["auto", "cpu", "cuda"], FIRST_MINOR] = "auto"
+    device: Annotated[Device, FIRST_MINOR] = "auto"
     scale: Annotated[fields.Text, NO_RESULT] = "custom"
     seed: Annotated[Whole, NO_RESULT]  # a key holds it beside the configuration
     changed: Annotated[list[str], NO_RESULT] = Field(default_factory=list)  # paths that the user's overrides changed

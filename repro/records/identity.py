@@ -67,8 +67,8 @@ class RecordedTestbed(NamedPart):
     @property
     def shared_constants(self) -> dict[str, Any]:
         """The parameters that an emulated run shares with its simulation."""
-        own = {path.removeprefix("testbed.") for path in OF_SIMULATION} | {*OF_EMULATION}
-        return {name: value for name, value in self.parameters.items() if name not in own}
+        alone = {path.removeprefix("testbed.") for path in OF_SIMULATION} | {*OF_EMULATION}
+        return {name: value for name, value in self.parameters.items() if name not in alone}
 
     @property
     def assumed(self) -> bool:

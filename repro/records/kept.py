@@ -12,11 +12,13 @@ from pathlib import Path
 
 from repro.core import safe_files
 from repro.core.errors import InputError
-from repro.core.paths import unfinished_root
+from repro.core.paths import results_root, unfinished_root
 from repro.core.terminal import warn
-from repro.records import archive
+from repro.records import archive, unfinished
 from repro.records.archive import CutOff
+from repro.records.store import run_folders
 from repro.records.unfinished import Unfinished
+from repro.records.variants import KEPT, WORKSPACE
 
 MOST_TOTAL = 40 * 2**20  # bytes of all kept runs
 RESUME_KEY = re.compile(r"[0-9a-f]{64}")
@@ -39,6 +41,13 @@ def find_kept(paper: str, experiment: str, resume_key: str) -> CutOff | None:
     path = path_of(paper, experiment, resume_key)
     kept = _usable(path) if resume_key and path.is_file() else None
     return kept if kept and kept.run.resume_key == resume_key else None
+
+
+def unfinished_runs(paper: str | None = None) -> list[tuple[str, Unfinished]]:
+    """The unfinished runs of a paper, or of all, each with its origin: WORKSPACE, or KEPT in `results/unfinished`."""
+    began = run_folders(results_root(), paper or "*", having=[unfinished.FILE])
+    mine = [(WORKSPACE, run) for folder in began if (run := unfinished.read(folder))]
+    return mine + [(KEPT, run) for run in runs(paper or "*")]
 
 
 def runs(paper: str = "*") -> list[Unfinished]:

@@ -12,7 +12,7 @@
 
 A publish writes new tables (`runs.parquet.new`), then replaces the manifest by one rename, which makes the new tables
 valid, then renames each table. Thus a kill at any point leaves either the old reference or the new one complete; the
-next publish moves or removes the remaining new tables (`settle`).
+next publish moves or removes the remaining new tables (`finish_publish`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def write(paper: str, runs: Sequence[Record], root: Path | None = None, swept: S
     swept = sweeps(paper, root) if swept is None else swept
     folder = (root or reference_root()) / paper
     safe_files.make_folder(folder)
-    settle(folder)
+    finish_publish(folder)
     # via JSON, so that entries have a fixed order
     ordered = [Record.of(json.loads(_text(run.plain()))) for run in sorted(runs, key=lambda run: run.name)]
     tables = {"runs": make_frame([run_row(Found(variants.REFERENCE, run)) for run in ordered])}
@@ -104,18 +104,18 @@ def write(paper: str, runs: Sequence[Record], root: Path | None = None, swept: S
         write_atomically(folder / f"{name}.parquet{NEW}", data)
         manifest["tables"][name] = {"rows": len(table), "sha256": hashlib.sha256(data).hexdigest()}
     write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
-    settle(folder)
+    finish_publish(folder)
     return folder
 
 
-def unsettled(folder: Path) -> list[Path]:
+def unfinished_publish(folder: Path) -> list[Path]:
     """New tables that a publish has not renamed, because it was killed, or is still running."""
     return sorted(folder.glob(f"*.parquet{NEW}"))
 
 
-def settle(folder: Path) -> None:
+def finish_publish(folder: Path) -> None:
     """Rename the new tables that the manifest refers to, and remove the others."""
-    if not (left := unsettled(folder)):
+    if not (left := unfinished_publish(folder)):
         return
     digests = _digests(folder) if (folder / MANIFEST).is_file() else {}
     for new in left:

@@ -9,6 +9,7 @@ import pandas as pd
 from repro.core.errors import InputError, unknown_name
 from repro.records import catalogue, comparison, unfinished
 from repro.records.filters import Where, parse_conditions, select_rows
+from repro.records.kept import unfinished_runs
 from repro.records.tables import TABLES, build_table, make_frame
 from repro.records.unfinished import Unfinished
 
@@ -32,7 +33,7 @@ def results(paper: str | None = None, where: Where = (), table: str = "runs") ->
     name, _, experiment = str(paper or "").partition("/")
     papers = catalogue.papers(name or None)
     if table == UNFINISHED:
-        cut_off = catalogue.unfinished_runs(name or None)
+        cut_off = unfinished_runs(name or None)
         shown = [(origin, run) for origin, run in cut_off if experiment in ("", run.identity.experiment)]
         return select_rows(unfinished_table(shown), where)
     runs = [run for each in papers for run in catalogue.runs(each)]

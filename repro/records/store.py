@@ -12,7 +12,7 @@ from pathlib import Path
 from repro.core import safe_files, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
-from repro.core.paths import results_root
+from repro.core.paths import RECORD_FILE, results_root
 from repro.core.terminal import warn
 from repro.records.record import Record
 
@@ -26,12 +26,12 @@ def run_dir(paper: str, experiment: str, run: str, root: Path | None = None) -> 
 def write(folder: Path, record: Record) -> None:
     """Write the record of a finished run."""
     text = json.dumps(record.plain(), indent=1, sort_keys=True, allow_nan=False)
-    write_atomically(folder / "summary.json", text + "\n")
+    write_atomically(folder / RECORD_FILE, text + "\n")
 
 
 def read(folder: Path) -> Record | None:
     """The record of a run, None if it is unfinished; InputError for an invalid file."""
-    path = folder / "summary.json"
+    path = folder / RECORD_FILE
     try:
         return Record.of(user_files.parse_json(safe_files.read_safely(path)))
     except (FileNotFoundError, NotADirectoryError):
@@ -49,6 +49,6 @@ def usable_record(folder: Path) -> Record | None:
         return None
 
 
-def run_folders(root: Path, paper: str = "*", having: Sequence[str] = ("summary.json",)) -> list[Path]:
+def run_folders(root: Path, paper: str = "*", having: Sequence[str] = (RECORD_FILE,)) -> list[Path]:
     """The folders of runs in a results folder that have one of the files `having`, sorted."""
     return sorted({path.parent for name in having for path in root.glob(f"{paper}/*/*/{name}")})

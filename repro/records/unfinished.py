@@ -17,6 +17,7 @@ from repro.core import safe_files, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import error_line
+from repro.core.paths import EVENTS_FILE, RECORD_FILE
 from repro.core.terminal import warn
 from repro.records import kinds, provenance, variants
 from repro.records.configured import Folder, Number
@@ -98,11 +99,11 @@ def end(folder: Path) -> None:
 def read(folder: Path) -> Unfinished | None:
     """The unfinished run of a folder; None if the run finished or never began, and with a warning if its files are
     invalid."""
-    if (folder / "summary.json").is_file() or not (folder / FILE).is_file():
+    if (folder / RECORD_FILE).is_file() or not (folder / FILE).is_file():
         return None
     try:
         started = Unfinished.of(user_files.parse_json(safe_files.read_safely(folder / FILE)))
-        return started.until(read_events(folder / "events.jsonl"))
+        return started.until(read_events(folder / EVENTS_FILE))
     except (OSError, ValueError, KeyError, TypeError, InputError) as error:
         warn(f"{folder / FILE}: not a readable unfinished run ({error}); left out")
         return None

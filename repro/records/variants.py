@@ -61,7 +61,7 @@ class HasResult(Finished, Protocol):
 
 REFERENCE, WORKSPACE, KEPT = "reference", "workspace", "kept"  # origins of runs
 # formats of values in labels, in this order; others are `NAME=value`, where NAME is the last part of the path if unique
-WORDS = {
+LABEL_FORMATS = {
     "strategy.name": "{}",
     "workers": "{} workers",
     "batch": "batch {}",
@@ -264,14 +264,15 @@ def user_changes(run: Identity) -> list[str]:
 def _described(values: Values, paths: Sequence[str]) -> str:
     """The text of an identity's values at some paths: `H=40, 9 epochs, tiny_vit on shapes16`."""
     present = [path for path in paths if path in values]
-    ordered = [path for path in WORDS if path in present] + [path for path in present if path not in WORDS]
+    listed = [path for path in LABEL_FORMATS if path in present]
+    ordered = [*listed, *(path for path in present if path not in LABEL_FORMATS)]
     ordered.sort(key=lambda path: not path.startswith("strategy."))
     last = [path.rpartition(".")[2] for path in ordered]
     words = []
     for path, name in zip(ordered, last, strict=True):
         text = _text(values[path])
         name = name if last.count(name) == 1 and name != "name" else path
-        words.append(WORDS[path].format(text) if path in WORDS else f"{name}={text}")
+        words.append(LABEL_FORMATS[path].format(text) if path in LABEL_FORMATS else f"{name}={text}")
     return ", ".join(words).replace(", on ", " on ") if "model.name" in present else ", ".join(words)
 
 

@@ -12,6 +12,7 @@ import pytest
 from repro import strategies
 from repro.core import own_code
 from repro.core.errors import InputError
+from repro.fabric.sparse.gradients import CODECS
 from repro.testing import real, small
 from repro.testing.nccl import NcclRules
 
@@ -129,7 +130,7 @@ class StrategyConformance:
         chosen = strategies.load_strategy(name)
         if not chosen.identical_replicas:
             pytest.skip(f"{name} declares identical_replicas = False")
-        codecs = [{"codec": codec} for codec in ("none", "truncate16", "quantize8")]
+        codecs = [{"codec": codec} for codec in CODECS]
         for options in codecs if hasattr(chosen.Options, "codec") else [{}]:
             for workers in self.numbers(name, *((2, 3, 6) if options in ({}, codecs[0]) else (6,))):
                 evaluated = self.run(name, options, workers=workers, steps=7).evaluated

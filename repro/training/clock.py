@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from repro.core.not_none import not_none
-from repro.core.phases import PHASES
+from repro.core.phases import COMMUNICATION, COMPUTATION, MAIN_LINE, PHASES
 from repro.fabric.base import Fabric
 from repro.training.cuda_timer import DeviceTimes, Mark
 
-MAIN_LINE = "main"
-COMPUTATION = frozenset({"forward", "backward", "compress", "update", "data"})
-COMMUNICATION, COMPRESSION = "communicate", "compress"
+COMPRESSION = "compress"
+COMPUTING = frozenset({*COMPUTATION, COMPRESSION})
 Span = tuple[float, float]  # start, end
 
 
@@ -36,7 +35,7 @@ def split_sides(intervals: Iterable[Interval]) -> tuple[list[Span], list[Span]]:
     """The communication of tasks, and the main line's computation, which may hide it."""
     communication, computation = [], []
     for interval in intervals:
-        if interval.line == MAIN_LINE and interval.name in COMPUTATION:
+        if interval.line == MAIN_LINE and interval.name in COMPUTING:
             computation.append((interval.start, interval.end))
         elif interval.line != MAIN_LINE and interval.name == COMMUNICATION:
             communication.append((interval.start, interval.end))

@@ -173,7 +173,7 @@ def test_a_rank_that_waits_for_the_others_ends_at_once(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as nobody:  # where rank 0's store would answer
         nobody.settimeout(LIMIT_S)
         configured = Composer("pipesgd/fig4-mnist").compose([*QUICK, "workers=2"])
-        files.write_yaml(tmp_path / "config.yaml", configured)
+        files.write_resolved(tmp_path / "config.yaml", configured)
         meeting = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port_of(nobody))}
         variables = os.environ | meeting | {"REPRO_PREEMPT": "0.2", ends.VARIABLE: str(tmp_path)}
         program = ["-m", "repro.rank.main", "torch", config_digest(configured, {}), str(tmp_path)]

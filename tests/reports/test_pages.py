@@ -19,6 +19,7 @@ from matplotlib import pyplot as plt
 from repro.answers.claims import published_verdicts
 from repro.answers.claims.claims import Finding, Untried
 from repro.answers.claims.stats import format_number
+from repro.answers.claims.verdict import HEADINGS, NOT_JUDGED
 from repro.answers.pages import claim_tables, overview, readme_table, untried, wording, writing
 from repro.answers.pages.build import build, page
 from repro.answers.pages.files import Files
@@ -83,7 +84,7 @@ def test_headlines_that_are_not_reproduced_have_reasons_in_few_words_and_in_full
         if one.claim.headline and one.verdict.answer == "not reproduced":
             of = [reason for reason in page.file.reasons if one.claim.id in reason.claims]
             assert any(reason.kind in (None, one.kind) for reason in of), (one.claim.id, one.kind)
-        assert not (one.claim.headline and one.kind == PADDED and one.verdict.settled), one.claim.id
+        assert not (one.claim.headline and one.kind == PADDED and one.verdict.as_printed), one.claim.id
     for reason in page.file.reasons:
         assert set(reason.claims) <= set(page.by_claim)
         if reason.tested and not (PROJECT / reason.tested).is_file():  # an experiment, or a figure that several make
@@ -97,7 +98,7 @@ def test_every_claim_is_judged_as_when_it_was_published_or_says_what_it_would_ta
     count, different = published_verdicts.find_differences(paper, page.results)
     assert count and not different
     for of in page.by_claim.values():
-        assert wording.place(wording.deciding(of)) != wording.NOT_JUDGED or of[0].claim.takes, of[0].claim.id
+        assert wording.heading_of(wording.deciding(of)) != NOT_JUDGED or of[0].claim.takes, of[0].claim.id
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -105,8 +106,8 @@ def test_claims_stand_by_verdict_each_once_and_so_does_a_reason(reported, paper)
     made = reported(paper)
     page, text = made.page, (made.out / f"{paper}-claims.md").read_text()
     heads = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    order = [head for head in heads if head.lower() in wording.STRIP]
-    assert order == [name.capitalize() for name in wording.STRIP if name in page.claims.by_verdict]
+    order = [head for head in heads if head.lower() in HEADINGS]
+    assert order == [name.capitalize() for name in HEADINGS if name in page.claims.by_verdict]
     assert heads.index("Where we deviate from the paper") < heads.index(order[0])
     for claim, place in page.claims.numbers.items():
         assert len(re.findall(rf"^\| *C{place}\. ", text, re.MULTILINE)) == 1, claim
@@ -223,11 +224,9 @@ def test_the_overview_has_each_headline_once_the_weakest_first_and_marks_the_use
         group = rows[head + 1 : head + 1 + len(headlines)]
         assert sorted(unescape(row[0]) for row in group) == sorted(headlines["short"])
         words_in_order = [
-            next(word for word in wording.STRIP if row[3].startswith(word))
-            for row in group
-            if "not testable" not in row[3]
+            next(word for word in HEADINGS if row[3].startswith(word)) for row in group if "not testable" not in row[3]
         ]
-        assert words_in_order == sorted(words_in_order, key=wording.STRIP.index)
+        assert words_in_order == sorted(words_in_order, key=HEADINGS.index)
         trust = reported(paper).page.trust
         assert list(trust) == ["believe", "doubt", "unknown"] and all(each in text for each in trust.values())
         assert reported(paper).summary["method"] not in text  # which README has

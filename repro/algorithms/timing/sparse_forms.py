@@ -10,10 +10,13 @@ its terms 2(P-1) k beta and 4 k log2(P) beta are those below for elements of 8 b
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 from repro.algorithms.timing.collective_forms import allgather_seconds, log2_rounds, ring_seconds, tree_seconds
 
 ELEMENT = 8
-NAMES = ("dense", "topk", "topk_ring", "gtopk")
+Algorithm = Literal["dense", "topk", "topk_ring", "gtopk"]
+NAMES = get_args(Algorithm)
 
 
 def dense_seconds(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:

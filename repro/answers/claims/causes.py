@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -31,7 +31,7 @@ from repro.answers.claims.verdict import in_range
 from repro.core import config_folders, user_files
 from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, Number, Text, check_fields
-from repro.records.kinds import SIMULATED
+from repro.records.kinds import SIMULATED, OfTestbed
 
 TESTED, EXCLUDED, IMPLIED, CONJECTURE = STATUSES = ("tested", "excluded", "implied", "conjecture")
 Predictions = dict[Text, Number]  # claim -> our number with the cause
@@ -53,7 +53,7 @@ class Cause(Model):
     predicts: Predictions = Field(min_length=1)
     second: Predictions = Field(min_length=1)
     experiment: Text | None = None
-    kind: Literal["simulated", "emulated", "measured"] = "simulated"
+    kind: OfTestbed = SIMULATED
     after: Text | None = None
     without: Text | None = None
     fitted: bool = False

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from repro.answers.claims.evaluate import Outcome
 from repro.answers.tables.runs import Runs
 from repro.core.errors import InputError
+from repro.core.phases import COMPUTATION
 from repro.records.record import Found
 from repro.records.variants import VARIANT_COLUMNS
 
-COMPUTATION = ("forward", "backward", "update", "data", "other")  # phases
+COMPUTING = (*COMPUTATION, "other")  # phases
 FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # each paper's `derived*.py` adds to it
 PROBE_OF: dict[str, str] = {}  # function over a probe's results -> the probe
 
@@ -47,7 +48,7 @@ def paired(runs: Runs, variants: list[str], number: Callable[..., float]) -> Out
 
 def by_seed(runs: Runs, number_of: Callable[[list[Found]], float | None], reason: str) -> Outcome:
     """number_of(runs) for each seed at which it is not None; `reason` where it is None at all of them."""
-    numbers = {seed: number_of(own) for seed, own in runs.by_seed().items()}
+    numbers = {seed: number_of(of_seed) for seed, of_seed in runs.by_seed().items()}
     values = {seed: number for seed, number in numbers.items() if number is not None}
     return Outcome(values) if values else Outcome(reason=reason)
 

@@ -82,7 +82,7 @@ def _splits(name: str, entry: str, values: Sequence[Any], holds: Sequence[bool])
 def _between(entry: str, low: float, high: float) -> str:
     """The value between two neighbours, in a unit; both where they are far apart."""
     stem = entry.rpartition(".")[2] if not any(f"{end}." in entry for end in UNITS) else entry.rpartition(".")[0]
-    by, unit = next((of for end, of in UNITS.items() if stem.endswith(end)), (1.0, ""))
+    by, unit = next((shown_as for end, shown_as in UNITS.items() if stem.endswith(end)), (1.0, ""))
     if low > 0 and high / low < 1.2:
         return f"{format_number(by * math.sqrt(low * high), 2)}{unit}"
     return f"{format_number(by * low, 2)} to {format_number(by * high, 2)}{unit}"

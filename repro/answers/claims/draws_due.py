@@ -68,7 +68,7 @@ def sides_of(claim: Claim, sweeps: Sweeps) -> list[Drawn]:
     if any(value.verb is None or value.table != "runs" for value in values):
         return list(sweeps.sweeps)
     runs = Runs.of(each.run for each in sweeps.sweeps)
-    read = {number for value in values for _, of in value.sides for number in runs.matching("runs", of)}
+    read = {number for value in values for _, where in value.sides for number in runs.matching("runs", where)}
     return [sweeps.sweeps[number] for number in sorted(read)]
 
 

@@ -167,11 +167,8 @@ def conclude_verdict(claim: Claim, evidence: Evidence, effect: Effect | None) ->
     if claim.no_loss and low is not None and low < 0 and len(evidence.values) > 1:
         pairs = paired.compare_pairs(evidence.values, -low)
         reason = f"{pairs.mean:+.4f}, {pairs.low:+.4f} to {pairs.high:+.4f}; {pairs.pairs} pairs, margin {-low:g}"
-        return Verdict(WORDS[pairs.answer], reason=reason)
+        return Verdict(pairs.answer, reason=reason)
     return verdict_of(evidence.known, low, high, effect)
-
-
-WORDS = {paired.NO_LOSS: words.REPRODUCED, paired.LOSS: words.NOT_REPRODUCED, paired.OPEN: words.OPEN}
 
 
 def evidence_interval(evidence: Evidence) -> Interval:
@@ -202,22 +199,22 @@ def _numbers(value: Value, table: Columns, rows: Sequence[int], suffixes: tuple[
     """`compute_numbers` of some rows."""
     if value.each:
         return _of_each(value, table, rows, suffixes)
-    of = _side(value, value.of, table, rows, suffixes[0])
-    if not of.values or value.verb == "value":
-        return of
+    chosen = _side(value, value.of, table, rows, suffixes[0])
+    if not chosen.values or value.verb == "value":
+        return chosen
     if value.verb == "best":
-        known = {seed: number for seed, number in of.values.items() if not math.isnan(number)} or of.values
+        known = {seed: number for seed, number in chosen.values.items() if not math.isnan(number)} or chosen.values
         seed = max(known, key=known.__getitem__)
         return Outcome({seed: known[seed]})
     assert value.over is not None
     if value.verb == "outside":
-        return _outside(value, of, table, rows, suffixes[1])
+        return _outside(value, chosen, table, rows, suffixes[1])
     over = _side(value, value.over, table, rows, suffixes[1])
     if not over.values:
         return over
-    if not (seeds := sorted({*of.values} & {*over.values})):
+    if not (seeds := sorted({*chosen.values} & {*over.values})):
         return Outcome(reason=f"no seed in common between {_shown(value.of)} and {_shown(value.over)}")
-    return Outcome({seed: _number(value.verb or "", of.values[seed], over.values[seed]) for seed in seeds})
+    return Outcome({seed: _number(value.verb or "", chosen.values[seed], over.values[seed]) for seed in seeds})
 
 
 def _side(value: Value, side: Value | Filter, table: Columns, rows: Sequence[int], suffix: str) -> Outcome:
@@ -243,17 +240,17 @@ def _outside(value: Value, of: Outcome, table: Columns, rows: Sequence[int], suf
 
 def _of_each(value: Value, table: Columns, rows: Sequence[int], suffixes: tuple[str, str]) -> Outcome:
     """The number for each value of the columns `each`, and of these numbers the one that `take` chooses."""
-    (_, of), alone = value.sides[0], value.model_copy(update={"each": []})
-    read = match_rows(table, of, rows) if rows else []
+    (_, where), alone = value.sides[0], value.model_copy(update={"each": []})
+    read = match_rows(table, where, rows) if rows else []
     keys = dict.fromkeys(tuple(table[name][row] for name in value.each) for row in read)
-    required = [each for name in value.each if isinstance(listed := of.get(name), list) for each in listed]
+    required = [each for name in value.each if isinstance(listed := where.get(name), list) for each in listed]
     if lacking := [each for each in required if not any(each in key for key in keys)]:
         return Outcome(reason=f"no results for {lacking[0]}")
     of_keys = (match_rows(table, dict(zip(value.each, key, strict=True)), rows) for key in keys)
     outcomes = [_numbers(alone, table, of_key, suffixes) for of_key in of_keys]
     values = [outcome.values for outcome in outcomes if outcome.values]
     if not values or (required and len(values) < len(keys)):
-        return next((each for each in outcomes if not each.values), Outcome(reason=f"no results for {_shown(of)}"))
+        return next((each for each in outcomes if not each.values), Outcome(reason=f"no results for {_shown(where)}"))
     known = {seed: [each[seed] for each in values if not math.isnan(each[seed])]
              for seed in sorted(set.intersection(*map(set, values)))}  # fmt: skip
     return Outcome({seed: TAKES[value.take](numbers) for seed, numbers in known.items() if numbers})

@@ -45,10 +45,10 @@ Finder = Callable[[str, str], Runs | None]  # (experiment, kind) -> the runs tha
 
 def claims_of(paper: str, folder: Path | None = None) -> File:
     """Read `reports/<paper>/claims.yaml`; InputError for a claim with an unknown function or wrong arguments for it."""
-    own = folder / paper if folder else config_folders.report_folder(paper)
-    path = own / "claims.yaml"
+    page_folder = folder / paper if folder else config_folders.report_folder(paper)
+    path = page_folder / "claims.yaml"
     file = claims.read_claims(path)
-    for module in sorted(own.glob("derived*.py")):
+    for module in sorted(page_folder.glob("derived*.py")):
         config_folders.report_module(paper, module.stem)  # registers the paper's own functions
     for claim in file.claims:
         if claim.value is None or (name := claim.value.function) is None:
@@ -123,14 +123,14 @@ class ClaimEvaluator:
                 return replace(evidence, not_drawn=reason_without_draws(group))
             values = outcome_of(claim, self._with_errors(group, errors)).values
             return replace(evidence, sample=sample_of(values), error=errors.source)
-        own, twin = outcome_of(claim, sweeps.configured), self._twin(claim, sweeps)
+        configured, twin = outcome_of(claim, sweeps.configured), self._twin(claim, sweeps)
         if len(twin) >= EMULATED_SEEDS:
             errors = None
         values = self._drawn_values(claim, sweeps, errors)
-        if reason := nothing_drawn(claim, own.values, values) or not_all_drawn(claim, group, sweeps):
+        if reason := nothing_drawn(claim, configured.values, values) or not_all_drawn(claim, group, sweeps):
             return replace(evidence, not_drawn=reason if evidence.outcome.values else "")
         sources = [*(["its emulated twin"] if twin else []), *([errors.source] if errors else [])]
-        point = evidence.outcome if evidence.outcome.values else own
+        point = evidence.outcome if evidence.outcome.values else configured
         over_draws = self._over_draws(claim, evidence, drawn.towards(values, twin), sweeps, errors)
         return replace(over_draws, outcome=point, error=" and ".join(sources))
 
@@ -140,9 +140,9 @@ class ClaimEvaluator:
         Too few seeds are no sample of that ratio, which other inputs may change too: a draw then takes none to twice of
         it, beside the simulation's error. A number that no draw moves has its seeds alone.
         """
-        own, values = outcome_of(claim, sweeps.configured).values, self._drawn_values(claim, sweeps, None)
+        configured, values = outcome_of(claim, sweeps.configured).values, self._drawn_values(claim, sweeps, None)
         simulated, twin = self.find(claim.experiment, SIMULATED), self._twin(claim, sweeps)
-        if reason := nothing_drawn(claim, own, values) or not_all_drawn(claim, simulated, sweeps):
+        if reason := nothing_drawn(claim, configured, values) or not_all_drawn(claim, simulated, sweeps):
             return replace(evidence, not_drawn=reason)
         if not twin:
             return replace(evidence, not_drawn=NO_DRAWS)
@@ -238,9 +238,9 @@ class ClaimEvaluator:
                     yield testbed, each
 
 
-def nothing_drawn(claim: Claim, own: Mapping[int, float], values: Mapping[int, float]) -> str:
-    """The reason why sweeps give no number for a claim; own: its numbers as configured, values: at the draws."""
-    if own and values:
+def nothing_drawn(claim: Claim, configured: Mapping[int, float], values: Mapping[int, float]) -> str:
+    """The reason why sweeps give no number for a claim; configured: its numbers as configured, values: at the draws."""
+    if configured and values:
         return NO_NUMBERS if all(map(math.isnan, values.values())) else ""
     return NO_NUMBERS if of_target(claim) else NO_DRAWS  # a side was not drawn
 
@@ -255,7 +255,7 @@ def not_all_drawn(claim: Claim, simulated: Runs | None, sweeps: Sweeps) -> str:
     value = claim.value
     if simulated is None or value is None or value.verb is None or value.table != "runs":
         return ""
-    lacking = any(_places(simulated, of) - _places(sweeps.configured, of) for _, of in value.sides)
+    lacking = any(_places(simulated, where) - _places(sweeps.configured, where) for _, where in value.sides)
     return NO_DRAWS if lacking else ""
 
 
@@ -286,7 +286,7 @@ def runs_read(claim: Claim, group: Runs) -> list[Found]:
     if not claim.value.verb or not len(group.table(table)):
         return [*group.records.values()]
     numbers = group.table(table).index
-    rows = {row for _, of in claim.value.sides for row in group.matching(table, of)}
+    rows = {row for _, where in claim.value.sides for row in group.matching(table, where)}
     return [group.records[number] for number in dict.fromkeys(numbers[row] for row in sorted(rows))]
 
 

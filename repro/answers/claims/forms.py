@@ -70,8 +70,8 @@ class _Form:
         where = f"claim {entry.get('id', '')}".strip()
         template = _over(defaults, {name: value for name, value in entry.items() if name != "each"})
         for row in _rows(entry, where, names):
-            own = {name: value for name, value in row.items() if name in self.fields}
-            claim = _filled(_over(template, own), names | row, where)
+            entries = {name: value for name, value in row.items() if name in self.fields}
+            claim = _filled(_over(template, entries), names | row, where)
             yield {name: value for name, value in claim.items() if value is not None}
 
     def _of_section(self, entry: Entries, defaults: Entries, names: Entries) -> Iterator[Entries]:
@@ -79,14 +79,14 @@ class _Form:
             raise unknown_name("entry of a section of claims", wrong, SECTION)
         if not isinstance(entry["claims"], list):
             raise InputError("a section of claims: claims must be a list")
-        own = as_entries(entry.get("defaults") or {}, "defaults of claims")
+        of_section = as_entries(entry.get("defaults") or {}, "defaults of claims")
         allowed = [name for name in self.fields if name != "id"]
-        if wrong := next((name for name in own if name not in allowed), None):
+        if wrong := next((name for name in of_section if name not in allowed), None):
             raise unknown_name("default of claims", wrong, allowed)
         exceptions, ids = as_entries(entry.get("except") or {}, "except"), set()
         for row in _rows(entry, "a section of claims", names):
             for inner in entry["claims"]:
-                for claim in self.claims(inner, _over(defaults, own), names | row):
+                for claim in self.claims(inner, _over(defaults, of_section), names | row):
                     ids.add(name := str(claim.get("id")))
                     yield _over(claim, as_entries(exceptions.get(name, {}), f"except: {name}"))
         if lacking := next((name for name in exceptions if name not in ids), None):
@@ -149,18 +149,18 @@ def _rows(entry: Entries, where: str, names: Entries) -> list[Entries]:
     return [_filled(as_entries(row, f"{where}: each, row {n}"), names, where) for n, row in enumerate(rows, start=1)]
 
 
-def _over(defaults: Entries, own: Entries) -> Entries:
+def _over(defaults: Entries, entries: Entries) -> Entries:
     """Own entries, merged over defaults."""
-    merged = defaults | own
+    merged = defaults | entries
     for name in MERGED:
-        inherited, value = defaults.get(name), own.get(name)
+        inherited, value = defaults.get(name), entries.get(name)
         if not isinstance(inherited, dict) or not isinstance(value, dict) or {"verb", "function"} & value.keys():
             continue
         if name == "paper" and any(isinstance(value.get(end), int | float) for end in ENDS):
             inherited = {each: inherited[each] for each in inherited if each not in (*PLACE, *ENDS)}
         merged[name] = inherited | value
     for name, instead in (("value", "not_here"), ("not_here", "value")):
-        if own.get(name) is not None and own.get(instead) is None:
+        if entries.get(name) is not None and entries.get(instead) is None:
             merged.pop(instead, None)
     return merged
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-NO_LOSS, LOSS, OPEN = "no loss", "loss", "open"
+from repro.answers.claims.verdict import NOT_REPRODUCED, OPEN, REPRODUCED
+
 LEVEL = 0.95  # of each one-sided limit
 
 
@@ -27,11 +28,11 @@ class Comparison:
 
     @property
     def answer(self) -> str:
-        """`no loss`: the lower limit is above -margin. `loss`: the upper limit is below 0 and the mean below -margin.
-        Otherwise `open`."""
+        """The word for "no loss": reproduced if the lower limit is above -margin; not reproduced if the upper limit is
+        below 0 and the mean below -margin; else open."""
         if self.low > -self.margin:
-            return NO_LOSS
-        return LOSS if self.high < 0 and self.mean < -self.margin else OPEN
+            return REPRODUCED
+        return NOT_REPRODUCED if self.high < 0 and self.mean < -self.margin else OPEN
 
 
 def compare_pairs(gains: Iterable[float], margin: float) -> Comparison:

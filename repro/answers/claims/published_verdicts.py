@@ -47,9 +47,9 @@ def find_differences(paper: str, results: Results | None = None) -> tuple[int, l
         raise InputError(f"{path}: not the verdicts of a paper ({error})") from None
     now = _by_place(entries_of(results or read(paper, reference_root())))
     return len(before), [
-        f"{claim} ({of}): {_text(now.get((claim, of)))}, published: {_text(before.get((claim, of)))}"
-        for claim, of in sorted({*before, *now})
-        if before.get((claim, of)) != now.get((claim, of))
+        f"{claim} ({kind}): {_text(now.get((claim, kind)))}, published: {_text(before.get((claim, kind)))}"
+        for claim, kind in sorted({*before, *now})
+        if before.get((claim, kind)) != now.get((claim, kind))
     ]
 
 
@@ -70,8 +70,8 @@ def _path(paper: str) -> Path:
 
 def _entry_of_claim(judged: ClaimVerdict) -> dict[str, str]:
     entry = {"claim": judged.claim.id, "kind": judged.kind, "verdict": judged.verdict.text}
-    if own := judged.estimate:
-        entry["ours"] = _numbers(own.point, own.low, own.high)
+    if estimate := judged.estimate:
+        entry["ours"] = _numbers(estimate.point, estimate.low, estimate.high)
     return entry
 
 

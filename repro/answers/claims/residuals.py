@@ -77,9 +77,9 @@ class Residuals:
     def of_draw(self, number: int) -> _OfDraw:
         """The residuals for a draw: those of one run, drawn at random."""
         rng = np.random.default_rng([SEED, number + 1])
-        own = self.runs[int(rng.integers(len(self.runs)))]
-        others = own[int(rng.integers(len(own)))].factor
-        return _OfDraw(own, others, float(rng.random()) if self.part else 1.0)
+        of_run = self.runs[int(rng.integers(len(self.runs)))]
+        others = of_run[int(rng.integers(len(of_run)))].factor
+        return _OfDraw(of_run, others, float(rng.random()) if self.part else 1.0)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,9 @@ class Value(Model):
     def chooses(self) -> set[str]:
         """The columns that choose rows."""
         inner = (side for side in (self.of, self.over) if isinstance(side, Value))
-        return {*self.each, *(name for _, of in self.sides for name in of)}.union(*(side.chooses for side in inner))
+        return {*self.each, *(name for _, where in self.sides for name in where)}.union(
+            *(side.chooses for side in inner)
+        )
 
 
 Side = Annotated[

@@ -7,7 +7,7 @@ Every verdict is computed. A word that the share does not support is not used.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
@@ -16,15 +16,42 @@ from repro.answers.claims import stats
 from repro.answers.claims.stats import format_number
 from repro.core.wilson import wilson_bound
 
+
+@dataclass(frozen=True)
+class Word:
+    """How a word is shown: on the site (tone, a class in `static/site.css`), in figures (colour, marker), and where
+    claims are listed under another heading than the word."""
+
+    tone: Literal["good", "partly", "bad", "open", "none"]
+    colour: str = ""
+    marker: str = ""
+    heading: str = ""
+
+
 REPRODUCED, SMALLER, LARGER = "reproduced", "smaller", "larger"
 SAME_DIRECTION, NOT_REPRODUCED, OPEN = "same direction", "not reproduced", "open"
-WORDS = (REPRODUCED, SMALLER, LARGER, SAME_DIRECTION, NOT_REPRODUCED, OPEN)
-OFF = (SMALLER, LARGER, NOT_REPRODUCED)  # words that say by how much
 # instead of a verdict
 BY_CONSTRUCTION, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN = "by construction", "out of scope", "not testable here", "not run"
 CONSISTENT = "consistent with implied input"  # instead of reproduced: an input was taken from the paper's own numbers
+NOT_JUDGED = "not judged"  # a heading
+WORDS: Mapping[str, Word] = {  # in the order of pages
+    NOT_REPRODUCED: Word("bad", "#C51B7D", "X"),
+    SMALLER: Word("partly", "#2166AC", "<"),
+    LARGER: Word("partly", "#7A4FA3", ">"),
+    OPEN: Word("open", "#8A5A00", "D"),
+    SAME_DIRECTION: Word("partly", "#00736B", "^"),
+    REPRODUCED: Word("good", "#1B7837", "o"),
+    NOT_JUDGED: Word("none", "#6B6B6B", "s"),
+    BY_CONSTRUCTION: Word("none", "#4D4D4D", "p"),
+    CONSISTENT: Word("none", "#4D4D4D", "h"),
+    OUT_OF_SCOPE: Word("none", heading=NOT_JUDGED),
+    NOT_TESTABLE: Word("none", heading=NOT_JUDGED),
+    NOT_RUN: Word("none", heading=NOT_JUDGED),
+}
+HEADINGS = tuple(word for word, shown in WORDS.items() if not shown.heading)
+OFF = (SMALLER, LARGER, NOT_REPRODUCED)  # words that say by how much
 GIVEN = (BY_CONSTRUCTION, CONSISTENT)  # the inputs decide, not the runs
-UNJUDGED = (*GIVEN, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN)
+UNJUDGED = (*GIVEN, *(word for word, shown in WORDS.items() if shown.heading == NOT_JUDGED))
 
 # Fixed on 2026-11-26, before the first draws.
 MOST = 0.9  # a word needs at least this share; *not reproduced* is used up to 1 - MOST
@@ -181,7 +208,7 @@ class Verdict:
         return replace(self, answer=CONSISTENT, reason=by) if by and agrees else self
 
     @property
-    def settled(self) -> bool:
+    def as_printed(self) -> bool:
         """Whether the claim holds as printed."""
         return self.answer == REPRODUCED
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from repro.answers.claims.stats import middle_of_range
 from repro.answers.figures import looks
 from repro.answers.pages.cells import fit_cell
+from repro.answers.pages.wording import NUMBERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +82,6 @@ def draw_forest(rows: pd.DataFrame, title: str) -> Any:
 
 def _over_the_papers(rows: pd.DataFrame) -> pd.DataFrame:
     """The numbers over the middle of the paper's range, or over its one bound; `none`: where a ratio has no effect."""
-    numbers = ["paper_low", "paper_high", "low", "ours", "high"]
     middle = rows.apply(lambda row: middle_of_range(row["paper_low"], row["paper_high"]), axis=1)
-    over = rows[numbers].div(middle, axis=0)
-    return rows.assign(**{name: over[name] for name in numbers}, none=(1 / middle).where(rows["unit"] == "x"))
+    over = rows[[*NUMBERS]].div(middle, axis=0)
+    return rows.assign(**{name: over[name] for name in NUMBERS}, none=(1 / middle).where(rows["unit"] == "x"))

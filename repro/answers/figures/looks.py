@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from repro.answers.claims.verdict import WORDS
 from repro.core import user_files
 from repro.core.fields import Model, Text, check_fields
 from repro.core.paths import REPORTS
@@ -48,8 +49,9 @@ def set_theme() -> None:
 @cache
 def read_palette() -> dict[str, Look]:
     """Name in the results -> look, in the order of legends; read once."""
-    sections = user_files.read_entries(PALETTE, "palette")
-    return {name: check_fields(Look, entry, name) for section in sections.values() for name, entry in section.items()}
+    sections = user_files.read_entries(PALETTE, "palette").values()
+    verdicts = {word: {"colour": look.colour, "marker": look.marker} for word, look in WORDS.items() if look.colour}
+    return {name: check_fields(Look, look, name) for section in (*sections, verdicts) for name, look in section.items()}
 
 
 def look_of(value: Any, place: int = 0) -> Look:

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from repro.core.phases import MAIN_LINE
 from repro.records.record import Found
 
 FORWARD, BACKWARD = "forward", "backward"
 PASSES = (FORWARD, BACKWARD)
 COMPUTING = (*PASSES, "update")
-MAIN = "main"
 CLOSE = 1e-9  # seconds: a box that starts this soon after another is adjacent to it
 
 
@@ -34,7 +34,7 @@ class Box:
 def trace_boxes(trace: Sequence[Mapping[str, Any]]) -> list[Box]:
     """All intervals as boxes, sorted by rank, line (main first) and time; the pieces of a pass are one box."""
     merged: list[Box] = []
-    for i in sorted(trace, key=lambda i: (i["rank"], i["line"] != MAIN, i["line"], i["start"], i["end"])):
+    for i in sorted(trace, key=lambda i: (i["rank"], i["line"] != MAIN_LINE, i["line"], i["start"], i["end"])):
         if i["end"] <= i["start"]:
             continue
         each = Box(i["rank"], i["line"], i["name"], i.get("minibatch"), i["start"], i["end"])
@@ -56,7 +56,7 @@ def main_passes(run: Found, rank: int | None = None) -> list[Box]:
     """Forward and backward passes on main lines, of one machine or of all; a pass that waited is one box."""
     merged: list[Box] = []
     for box in trace_boxes(run.training.trace):
-        if box.line == MAIN and box.name in PASSES and rank in (None, box.rank):
+        if box.line == MAIN_LINE and box.name in PASSES and rank in (None, box.rank):
             if merged and _same(merged[-1], box):
                 box = replace(merged.pop(), end=box.end)
             merged.append(box)
@@ -122,7 +122,7 @@ def busy(run: Found) -> float | None:
     if (window := steady_state(run)) is None:
         return None
     begin, end = window
-    computing = [box for box in trace_boxes(run.training.trace) if box.line == MAIN and box.name in COMPUTING]
+    computing = [box for box in trace_boxes(run.training.trace) if box.line == MAIN_LINE and box.name in COMPUTING]
     spent = sum(max(0.0, min(box.end, end) - max(box.start, begin)) for box in computing)
     return spent / ((end - begin) * len(traced_ranks(run)))
 

@@ -49,7 +49,7 @@ SECTIONS = (
 
 def experiment_name(identity: Identity, kind: str) -> str:
     """The MLflow experiment of a run; each kind has its own, so that charts never mix kinds."""
-    return f"{place(identity)} ({kind})"
+    return f"{experiment_path(identity)} ({kind})"
 
 
 def curve_points(evaluations: Iterable[Mapping[str, Any]], base: int) -> list[Point]:
@@ -126,7 +126,7 @@ def run_name(identity: Identity) -> str:
     return f"{variants.label(identity)}, seed {identity.seed}"
 
 
-def place(identity: Identity) -> str:
+def experiment_path(identity: Identity) -> str:
     """`pipesgd/fig4-mnist`"""
     return f"{identity.paper}/{identity.experiment}"
 
@@ -141,28 +141,28 @@ def tag_values(source: Source) -> dict[str, Any]:
     `group`; `figure` is what the experiment shows by the paper's file; `dataset` is the configured name, also where a
     stand-in is used.
     """
-    own, record, launcher = source.identity, source.record, source.identity.testbed.launcher
-    shown = {entry.experiment: entry.shows for entry in papers.read_entries(own.paper)}
+    identity, record, launcher = source.identity, source.record, source.identity.testbed.launcher
+    shown = {entry.experiment: entry.shows for entry in papers.read_entries(identity.paper)}
     data = record and record.result.dataset
     # the record resolves a stand-in that is "auto" in the configuration
     standin = data.standin if isinstance(data, Data) else None
     plain = ("paper", "experiment", "seed", "scale", "breakdown", "workers")
-    return {key: getattr(own, key) for key in plain} | {
+    return {key: getattr(identity, key) for key in plain} | {
         "kind": source.kind,
-        "figure": shown.get(own.experiment),
-        "variant": variants.label(own),
+        "figure": shown.get(identity.experiment),
+        "variant": variants.label(identity),
         "launcher": launcher,
-        "imbalance": own.imbalance.name,
-        "strategy": own.strategy.name,
-        "testbed": own.testbed.name,
+        "imbalance": identity.imbalance.name,
+        "strategy": identity.strategy.name,
+        "testbed": identity.testbed.name,
         "dataset": data_name(source),
         "stand_in": standin,
         "fabric": record and record.fabric,
         "hardware": record and record.hardware.class_,
-        "group": f"{group(own)} / stand-in data" if standin else group(own),
+        "group": f"{group(identity)} / stand-in data" if standin else group(identity),
         "repro.key": source.key,
         "repro.run": source.run,
-        "mlflow.source.name": f"repro run {place(own)}",
+        "mlflow.source.name": f"repro run {experiment_path(identity)}",
         "mlflow.source.type": "JOB" if launcher == "srun" else "LOCAL",
         "mlflow.source.git.commit": source.provenance.get("commit"),
     }
@@ -174,11 +174,11 @@ def data_name(source: Source) -> str | None:
     return data.name if data else None
 
 
-def group(own: Identity) -> str:
+def group(run: Identity) -> str:
     """Label, testbed, scale, data set and digest of the whole configuration, as the meaning of a name may change."""
-    exact = "breakdown" if own.breakdown else None  # its steps are synchronised, unlike those of other runs
-    data = own.dataset.name if own.dataset else None
-    parts = variants.label(own), own.testbed.name, own.scale, exact, data, variants.configuration_of(own)
+    exact = "breakdown" if run.breakdown else None  # its steps are synchronised, unlike those of other runs
+    data = run.dataset.name if run.dataset else None
+    parts = variants.label(run), run.testbed.name, run.scale, exact, data, variants.configuration_of(run)
     return " / ".join(part for part in parts if part)
 
 

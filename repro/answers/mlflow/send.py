@@ -30,10 +30,10 @@ from repro.answers.mlflow.format import (
     curve_points,
     data_name,
     experiment_name,
+    experiment_path,
     final_points,
     group,
     parameters,
-    place,
     run_name,
     sampled_points,
     tag_values,
@@ -63,7 +63,7 @@ def send_run(store: Store, source: Source, running: bool = False) -> str | None:
     """
     client, name = store.client, experiment_name(source.identity, source.kind)
     experiment = store.experiment(
-        name, {NOTE: read_title(place(source.identity)), VIEW: view_tag(source.identity.metric)}
+        name, {NOTE: read_title(experiment_path(source.identity)), VIEW: view_tag(source.identity.metric)}
     )
     run, *twins = find_runs(client, experiment, source) or [None]
     if run and not twins and not running and run.data.tags.get(MIRRORED) == source.digest:
@@ -117,7 +117,9 @@ def create_run(store: Store, experiment: str, source: Source, running: bool, old
     name = old.info.run_name if old else run_name(source.identity)
     # with all tags, so that it is found if the next request fails
     wanted = tags(source) | {PARENT: parent_id(store, experiment, source)} | _user()
-    wanted |= {NOTE: f"{name}. {read_title(place(source.identity))}"} | (added_by_hand(old, source) if old else {})
+    wanted |= {NOTE: f"{name}. {read_title(experiment_path(source.identity))}"} | (
+        added_by_hand(old, source) if old else {}
+    )
     begun = _milliseconds(source.provenance.get("started_at")) or round(1000 * time.time())
     wanted |= {LOG: log_state(points_of(source, begun, running))}
     return store.client.create_run(experiment, start_time=begun, tags=wanted, run_name=name)
@@ -155,8 +157,8 @@ def is_continued(run: Any, source: Source, running: bool) -> bool:
     points = points_of(source, run.info.start_time, running)
     count, _, _ = (state := run.data.tags.get(LOG, "")).partition(" ")
     has_true_points = state == log_state(points[: int(count)]) if count.isdecimal() else not run.data.metrics
-    own = parameters(source.identity.plain())
-    return has_true_points and all(own.get(name, text) == text for name, text in run.data.params.items())
+    configured = parameters(source.identity.plain())
+    return has_true_points and all(configured.get(name, text) == text for name, text in run.data.params.items())
 
 
 def log_state(points: Sequence[Point]) -> str:
@@ -175,8 +177,8 @@ def send_values(store: Store, run: Any, source: Source, running: bool) -> None:
     sent = store.sent.pop(run_id, set())
     new = [point for point in (*points, *sampled_points(source.folder)) if point not in sent]
     metrics = [Metric(key, value, timestamp, step) for key, step, timestamp, value in new]
-    own = parameters(source.identity.plain())
-    params = [Param(name, text) for name, text in own.items() if name not in run.data.params]
+    configured = parameters(source.identity.plain())
+    params = [Param(name, text) for name, text in configured.items() if name not in run.data.params]
     batches = _batches(metrics, METRICS_A_CALL), _batches(params, PARAMETERS_A_CALL)
     for batch in zip_longest(*batches, fillvalue=()):
         client.log_batch(run_id, *batch)

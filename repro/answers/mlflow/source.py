@@ -15,14 +15,15 @@ from repro.answers.mlflow.machine import SAMPLES
 from repro.core import safe_files
 from repro.core.errors import InputError
 from repro.core.fields import error_line
-from repro.experiment.files import read_yaml, yaml_of
+from repro.core.paths import CONFIG_FILE, EVENTS_FILE, RECORD_FILE
+from repro.experiment.files import read_resolved, yaml_of
 from repro.records import kinds, store
 from repro.records.events import read_events
 from repro.records.identity import Identity
 from repro.records.record import Record, TrainResult
 
 ENDS = ("failed", "diverged")  # events
-FILES = ("summary.json", "config.yaml", "events.jsonl", SAMPLES, "trace.rank*.json")  # traces: `profile_steps`
+FILES = (RECORD_FILE, CONFIG_FILE, EVENTS_FILE, SAMPLES, "trace.rank*.json")  # traces: `profile_steps`
 
 
 @dataclass(frozen=True)
@@ -59,18 +60,18 @@ class Source:
                     shutil.copyfileobj(file, copy)
         elif self.record:
             # on one line, which MLflow's page unfolds: indenting takes as long as sending the run
-            (target / "summary.json").write_text(json.dumps(self.record.plain(), sort_keys=True), encoding="utf-8")
-            (target / "config.yaml").write_text(yaml_of(self.identity.plain()), encoding="utf-8")
+            (target / RECORD_FILE).write_text(json.dumps(self.record.plain(), sort_keys=True), encoding="utf-8")
+            (target / CONFIG_FILE).write_text(yaml_of(self.identity.plain()), encoding="utf-8")
 
 
 def of_folder(folder: Path) -> Source | None:
     """The run in the folder `<paper>/<experiment>/<run>`; None without a complete first event or a configuration."""
-    record, events = store.read(folder), read_events(folder / "events.jsonl")
+    record, events = store.read(folder), read_events(folder / EVENTS_FILE)
     evaluations = [event for event in events if event["event"] == "evaluation"]
     if record:
         return of_record(record, folder, evaluations if events else None)
-    path = folder / "config.yaml"
-    config = read_yaml(path) if path.is_file() else {}
+    path = folder / CONFIG_FILE
+    config = read_resolved(path) if path.is_file() else {}
     started = [event for event in events if event["event"] == "run_start"]
     if not config or "key" not in (begun := started[-1] if started else config):
         return None
@@ -79,7 +80,7 @@ def of_folder(folder: Path) -> Source | None:
     except ValidationError as error:
         raise InputError(f"{path}: not a run's configuration ({error_line(error)})") from None
     failure = next((str(event["reason"]) for event in events[-1:] if event["event"] in ENDS), None)
-    digest = _digest(safe_files.read_safely(folder / "events.jsonl") if events else b"")
+    digest = _digest(safe_files.read_safely(folder / EVENTS_FILE) if events else b"")
     return Source(identity, begun["key"], folder.name, folder, evaluations, digest, failure=failure)
 
 

@@ -15,12 +15,12 @@ from repro.answers.mlflow.source import Source, of_folder, of_record
 from repro.answers.mlflow.store import Store, reason
 from repro.core import safe_files
 from repro.core.errors import FaultError, InputError, ReproError
-from repro.core.paths import REFERENCE, results_root
+from repro.core.paths import EVENTS_FILE, RECORD_FILE, REFERENCE, results_root
 from repro.core.terminal import warn
 from repro.records import reference
 from repro.records.store import run_folders
 
-FILES = ("summary.json", "events.jsonl")  # a run has one of these
+FILES = (RECORD_FILE, EVENTS_FILE)  # a run has one of these
 PROGRESS_S = 2.0  # between two lines of progress
 # Python's errors for values of a wrong type or range
 OF_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)

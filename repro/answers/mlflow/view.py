@@ -91,7 +91,9 @@ def columns(metric: str, runs: Sequence[Any]) -> list[str]:
     names = {name for run in runs for name in run.params}
     for name in sorted(names, key=lambda name: (not name.startswith("factors."), name)):
         values[name] = {run.params.get(name) for run in runs}
-    differ = [name for name, of in values.items() if len(of) > 1 and name.split(".")[0] not in (*TAGS, "variant")]
+    differ = [
+        name for name, distinct in values.items() if len(distinct) > 1 and name.split(".")[0] not in (*TAGS, "variant")
+    ]
     numbers = {name for run in runs for name in run.metrics}
     shown = [f"final/{metric}", *sorted(name for name in numbers if name.startswith("time_to/")), *NUMBERS]
     return [

@@ -18,7 +18,7 @@ from typing import Any
 
 from repro.answers.pages.writing import write_text
 from repro.core import config_folders
-from repro.core.paths import CONFIGS, PACKAGE, REPORTS, reference_root, results_root
+from repro.core.paths import CONFIGS, PACKAGE, RECORD_FILE, REPORTS, reference_root, results_root
 from repro.records import sweep
 from repro.records.store import run_folders
 
@@ -75,7 +75,7 @@ def inputs(page: str, results: Path | None, more: Any = None) -> str:
             runs += sorted((reference_root() / paper).glob("*"))
         if results != reference_root():
             root = results or results_root()
-            runs += [folder / "summary.json" for folder in run_folders(root, paper)]
+            runs += [folder / RECORD_FILE for folder in run_folders(root, paper)]
             runs += [folder / sweep.FILE for folder in sweep.folders(root, paper)]
     folder = config_folders.report_folder(page)
     others = [] if folder.parent == REPORTS else config_folders.folders_state()

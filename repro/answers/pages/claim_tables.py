@@ -12,7 +12,7 @@ from repro.answers.claims import decides
 from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, TIMES
-from repro.answers.claims.verdict import NOT_RUN, OPEN, REPRODUCED
+from repro.answers.claims.verdict import GIVEN, HEADINGS, NOT_JUDGED, NOT_RUN, OPEN, REPRODUCED
 from repro.answers.figures.specification import Experiment
 from repro.answers.pages import cells as tables
 from repro.answers.pages import settling, wording
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ONLY_IN_FILE = ("in the paper", "experiment")  # columns that a page has no room for
 COLUMNS = sorted({*KINDS} - {PADDED})  # of verdicts; padded numbers share the column of measured ones
-FOLDED = (REPRODUCED, wording.NOT_JUDGED, *wording.GIVEN)  # verdicts whose long lists are folded
+FOLDED = (REPRODUCED, NOT_JUDGED, *GIVEN)  # verdicts whose long lists are folded
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ class ClaimTables:
     @property
     def settling(self) -> list[Markdown]:
         """What would settle each headline that is not reproduced."""
-        unsettled = [each.claim.id for each in self.headlines if not each.verdict.settled]
-        return settling.lines(self.file, unsettled, self.numbers)
+        open_ids = [each.claim.id for each in self.headlines if not each.verdict.as_printed]
+        return settling.lines(self.file, open_ids, self.numbers)
 
     @property
     def decided(self) -> Mapping[str, str]:
@@ -165,13 +165,14 @@ class ClaimTables:
 
     @cached_property
     def by_verdict(self) -> Mapping[str, Mapping[Markdown, Markdown]]:
-        """verdict -> reason -> a table of its claims, in STRIP's order; a repeated reason names its first claim."""
-        groups: dict[str, dict[str, list[list[ClaimVerdict]]]] = {name: {} for name in wording.STRIP}
+        """verdict -> reason -> a table of its claims, in the order of HEADINGS; a repeated reason names its first
+        claim."""
+        groups: dict[str, dict[str, list[list[ClaimVerdict]]]] = {name: {} for name in HEADINGS}
         for of in self.by_claim.values():
             decisive = wording.deciding(of)
             kinds = [decisive] if decisive.verdict.judged else of
-            reason = DASH if decisive.verdict.settled else wording.reason(kinds, self.file, self.statuses)
-            groups[wording.place(decisive)].setdefault(reason, []).append(list(of))
+            reason = DASH if decisive.verdict.as_printed else wording.reason(kinds, self.file, self.statuses)
+            groups[wording.heading_of(decisive)].setdefault(reason, []).append(list(of))
         first: dict[str, int] = {}
         made: dict[str, dict[Markdown, Markdown]] = {}
         for place, (verdict, by_reason) in enumerate(groups.items()):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.answers.claims.claims import Untried
-from repro.answers.claims.verdict import OPEN, REPRODUCED, SAME_DIRECTION
+from repro.answers.claims.verdict import HEADINGS, OPEN, REPRODUCED, SAME_DIRECTION
 from repro.answers.figures import forest
 from repro.answers.pages import built, untried, wording
 from repro.answers.pages.built import Built
@@ -77,7 +77,7 @@ def _markdown(texts: Mapping[str, str]) -> dict[str, Markdown]:
 
 def _weakest_first(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A paper's headlines, by the weight of the verdict."""
-    return sorted(summary["headlines"], key=lambda row: wording.STRIP.index(row["verdict"]))
+    return sorted(summary["headlines"], key=lambda row: HEADINGS.index(row["verdict"]))
 
 
 def _picture(files: Files, rows: pd.DataFrame) -> Markdown:

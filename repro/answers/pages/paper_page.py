@@ -32,9 +32,7 @@ from repro.answers.pages.overview import papers
 from repro.answers.pages.render import template, write_page
 from repro.answers.tables.results import Results
 from repro.answers.tables.results import read as read_results
-from repro.core import config_folders
 from repro.core.errors import InputError, unknown_name
-from repro.core.not_none import not_none
 from repro.core.paths import reference_root
 from repro.records import paper_numbers
 from repro.records.busy import marked_kind
@@ -92,9 +90,12 @@ class PaperPage:
         }
         return pages, summary | {"own": own, "of": len(self.claims.headlines), "runs": len(self._own)}
 
-    def says(self, page: str, what: str) -> Markdown:
-        """The Markdown about this paper that the function `what` of another page's module returns."""
-        return Markdown(getattr(not_none(config_folders.report_module(page)), what)(self.paper))
+    @property
+    def in_map(self) -> Markdown:
+        """Where the paper's headline lies in the map of strategies, and where its strategy pays."""
+        from repro.answers.ranking.in_map import describe_headline  # not for a paper without the sentence
+
+        return Markdown(describe_headline(self.paper))
 
     @cached_property
     def file(self) -> File:

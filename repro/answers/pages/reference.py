@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.core.errors import InputError
 from repro.records import paper_numbers
+from repro.records.filters import select_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,10 @@ class Quoted:
         import pandas as pd
 
         return pd.DataFrame(paper_numbers.read_numbers(self.paper), columns=[*paper_numbers.COLUMNS])
+
+    def where(self, **columns: Any) -> pd.DataFrame:
+        """The rows with these values, `quantity="speed-up"`, or with one of several."""
+        return select_rows(self.table, columns)
 
     def maybe(self, *place: str) -> str | None:
         """A value as printed, by place, row, variant and quantity; None if there is none."""

@@ -15,14 +15,11 @@ from repro.answers.claims.stats import DASH, TIMES, format_number
 from repro.answers.claims.verdict import (
     BY_CONSTRUCTION,
     GIVEN,
-    LARGER,
-    NOT_REPRODUCED,
+    HEADINGS,
     NOT_RUN,
     OPEN,
-    REPRODUCED,
-    SAME_DIRECTION,
-    SMALLER,
     UNJUDGED,
+    WORDS,
     Interval,
 )
 from repro.answers.pages.markdown import Markdown
@@ -32,10 +29,7 @@ from repro.records.kinds import DECIDING
 if TYPE_CHECKING:
     import pandas as pd
 
-NOT_JUDGED = "not judged"
 Statuses = Mapping[tuple[str, str], str]  # (experiment of a cause, claim) -> the status of the cause for this claim
-# order of verdicts on a page of claims
-STRIP = (NOT_REPRODUCED, SMALLER, LARGER, OPEN, SAME_DIRECTION, REPRODUCED, NOT_JUDGED, *GIVEN)
 
 
 def ours(judged: ClaimVerdict, part: str = "") -> str:
@@ -74,22 +68,22 @@ def cell(judged: ClaimVerdict) -> str:
 
 
 def deciding(of_kinds: Sequence[ClaimVerdict]) -> ClaimVerdict:
-    """The verdict that decides a claim: a settled one, else any, else one that an input decides, else one that was run,
+    """The verdict that decides a claim: a decided one, else any, else one that an input decides, else one that was run,
     else one with a number; of several the first in the order of DECIDING."""
     order = sorted(of_kinds, key=lambda each: DECIDING.index(each.kind))
     judged = [each for each in order if each.verdict.judged]
-    settled = [each for each in judged if each.verdict.answer != OPEN]
+    decided = [each for each in judged if each.verdict.answer != OPEN]
     by_input = [each for each in order if each.verdict.answer in GIVEN]
     run = [each for each in order if each.verdict.answer != NOT_RUN]
     with_number = [each for each in order if each.estimate]
-    return (settled or judged or by_input or run or with_number or order)[0]
+    return (decided or judged or by_input or run or with_number or order)[0]
 
 
 def reasons(of_kinds: Sequence[ClaimVerdict], file: File) -> list[Reason]:
     """The reasons in the claims file why a claim does not hold as printed."""
-    unsettled = [each for each in of_kinds if each.verdict.judged and not each.verdict.settled]
+    others = [each for each in of_kinds if each.verdict.judged and not each.verdict.as_printed]
     own = [reason for reason in file.reasons if of_kinds[0].claim.id in reason.claims]
-    return [reason for reason in own if any(reason.kind in (None, each.kind) for each in unsettled)]
+    return [reason for reason in own if any(reason.kind in (None, each.kind) for each in others)]
 
 
 def basis(reason: Reason, claim: str, statuses: Statuses) -> str:
@@ -115,7 +109,7 @@ def reason(of_kinds: Sequence[ClaimVerdict], file: File, statuses: Statuses) -> 
     claim, judged = of_kinds[0].claim, any(each.verdict.judged for each in of_kinds)
     if listed := reasons(of_kinds, file):
         return Markdown(" ").join(full(each, claim.id, statuses) for each in listed)
-    if any(each.verdict.judged and not each.verdict.settled for each in of_kinds):
+    if any(each.verdict.judged and not each.verdict.as_printed for each in of_kinds):
         return Markdown(DASH)
     unjudged = [each for each in of_kinds if each.verdict.answer in UNJUDGED and each.verdict.reason]
     alike = len({each.verdict.reason for each in unjudged}) == 1 and not judged
@@ -132,7 +126,7 @@ def short_reason(judged: ClaimVerdict, file: File) -> str:
         return Markdown(listed[0].short or listed[0].cause)
     if judged.verdict.answer == BY_CONSTRUCTION:
         return "An assumed input alone sets this number."
-    if not judged.verdict.settled and judged.evidence.decided_by not in ("", NONE):
+    if not judged.verdict.as_printed and judged.evidence.decided_by not in ("", NONE):
         return f"It depends most on an assumed input, {judged.evidence.decided_by}."
     return DASH if judged.verdict.judged else unjudged_reason(judged) or DASH
 
@@ -176,7 +170,7 @@ def headlines(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> pd.DataFrame:
             {"claim": claim.text, "unit": ("x" if ratio else "") if fits else "-"}
             | dict(zip(NUMBERS, [*paper, *(ends or [math.nan] * 3)], strict=True))
             | {
-                "verdict": place(decisive),
+                "verdict": heading_of(decisive),
                 "label": decisive.verdict.label,
                 "share": share,
                 "kind": decisive.kind,
@@ -194,10 +188,10 @@ def is_own(judged: ClaimVerdict) -> bool:
 
 def strip(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> dict[str, int]:
     """verdict -> the number of claims that it decides."""
-    counts = Counter(place(deciding(of_kinds)) for of_kinds in by_claim.values())
-    return {name: counts[name] for name in STRIP if counts[name]}
+    counts = Counter(heading_of(deciding(of_kinds)) for of_kinds in by_claim.values())
+    return {name: counts[name] for name in HEADINGS if counts[name]}
 
 
-def place(judged: ClaimVerdict) -> str:
+def heading_of(judged: ClaimVerdict) -> str:
     """The heading under which a verdict is listed."""
-    return judged.verdict.answer if judged.verdict.judged or judged.verdict.answer in GIVEN else NOT_JUDGED
+    return WORDS[judged.verdict.answer].heading or judged.verdict.answer

@@ -9,10 +9,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from repro.answers.ranking.candidates import read_candidates
 
+PUBLISHED = Path(__file__).parent / "published.yaml"  # published throughputs with their settings and sources
 TIE = 0.05  # a strategy within this share of another is not slower
 
 
@@ -126,7 +128,11 @@ def find_contests(rows: Sequence[R], kind: str | None = None) -> list[Contest[R]
         if kind is None or read_candidates()[row.candidate].counts(kind):
             by_place.setdefault(row.place, []).append(row)
     return [
-        Contest(tuple(own), min(own, key=lambda row: row.seconds[1]), min(own, key=lambda row: row.seconds[0]))
-        for own in by_place.values()
-        if len(own) > 1
+        Contest(
+            tuple(compared),
+            min(compared, key=lambda row: row.seconds[1]),
+            min(compared, key=lambda row: row.seconds[0]),
+        )
+        for compared in by_place.values()
+        if len(compared) > 1
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from repro.answers.claims.verdict import WITHIN_90
 from repro.answers.ranking import draws, flips, forms, memory, question, simulate, statistical
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, read_candidates
 from repro.answers.ranking.setting import Setting
@@ -19,7 +20,6 @@ SIMULATED = 3  # candidates of a comparison to simulate at most
 MESSAGES = 20_000  # in all, after which no further simulation begins: a count, so that no answer depends on the load
 MOST_RANKS = 8  # of a simulation
 OFTEN = 0.5  # a strategy less than 1 % slower ties if it is the fastest at least so often, relative to the first
-TAILS = (1 - draws.COVERS) / 2, (1 + draws.COVERS) / 2  # quantiles that bound the interval
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,11 @@ class Answer:
         """The row that fits the memory and is the fastest in most draws, and those less than 1 % slower that are the
         fastest in half as many or more: the simplest first, as in the file."""
         order = list(read_candidates())
-        own = [row for row in self.rows if row.fits and row.candidate.counts(kind)]
-        top = max(own, key=lambda row: (row.fastest[kind], -row.seconds))
+        fitting = [row for row in self.rows if row.fits and row.candidate.counts(kind)]
+        top = max(fitting, key=lambda row: (row.fastest[kind], -row.seconds))
         tied = [
             row
-            for row in own
+            for row in fitting
             if row.fastest[kind] >= OFTEN * top.fastest[kind] and row.seconds <= (1 + flips.BETTER) * top.seconds
         ]
         return sorted(tied, key=lambda row: order.index(row.candidate.name))
@@ -148,7 +148,7 @@ def rank_strategies(
     rows = []
     for name in sorted(points, key=lambda name: (not fits[name], points[name].seconds)):
         candidate, step = among[name], points[name]
-        low, high = (np.sort(at[name])[int(end * draws.DRAWS)] for end in TAILS)
+        low, high = (np.sort(at[name])[int(end * draws.DRAWS)] for end in WITHIN_90)
         ends = min(float(low), step.seconds), max(float(high), step.seconds)
         shares, cost = fastest_shares(among, fitting_at, candidate, at[name]), statistical.statistical_cost(candidate)
         rows.append(Row(candidate, step, *ends, shares, nbytes[name], simulated_s.get(name), cost, fits[name]))
@@ -181,9 +181,9 @@ def simulate_best(among: Mapping[str, Candidate], points: Mapping[str, Step], se
 def undecided_candidates(among: Mapping[str, Candidate], points: Mapping[str, Step], kind: str) -> list[str]:
     """The candidates with a simulation that may be a comparison's fastest, as far as their forms err, in the order of
     their forms; none if only one may be."""
-    own = sorted((name for name in points if among[name].counts(kind)), key=lambda name: points[name].seconds)
-    most = points[own[0]].seconds * (1 + among[own[0]].error)
-    near = [name for name in own if points[name].seconds <= most * (1 + among[name].error)]
+    ranked = sorted((name for name in points if among[name].counts(kind)), key=lambda name: points[name].seconds)
+    most = points[ranked[0]].seconds * (1 + among[ranked[0]].error)
+    near = [name for name in ranked if points[name].seconds <= most * (1 + among[name].error)]
     return [name for name in near if among[name].modelled][:SIMULATED] if len(near) > 1 else []
 
 

@@ -16,6 +16,7 @@ from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 
 FILE = Path(__file__).with_name("candidates.yaml")
+USUAL, PAYS = "ddp", 0.05  # the usual choice; a strategy pays if it is faster by this share
 USUAL_ERROR = 0.05  # of a closed form
 SYNCHRONOUS, ANY = "synchronous", "any"  # the two comparisons: see `Candidate.counts`
 

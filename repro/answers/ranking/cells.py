@@ -115,10 +115,10 @@ def find_regions(cells: Sequence[Cell], kind: str) -> list[Region]:
         if cell.kind == kind:
             by_best.setdefault(cell.best, []).append(cell)
     regions = []
-    for best, own in by_best.items():
-        margin = statistics.median(cell.margin for cell in own)
-        ranges = (_range([getattr(cell, axis) for cell in own]) for axis in ("gbit", "ratio", "workers", "late"))
-        regions.append(Region(best, len(own), margin, *ranges))
+    for best, won in by_best.items():
+        margin = statistics.median(cell.margin for cell in won)
+        ranges = (_range([getattr(cell, axis) for cell in won]) for axis in ("gbit", "ratio", "workers", "late"))
+        regions.append(Region(best, len(won), margin, *ranges))
     return sorted(regions, key=lambda region: -region.cells)
 
 
@@ -169,14 +169,13 @@ def find_borders(cells: Sequence[Cell], kind: str) -> list[Border]:
 def border_words(border: Border) -> str:
     """A border in a sentence."""
     before, after = (read_candidates()[name].label for name in (border.before, border.after))
-    of, unit = {"gbit": ("bandwidth", " Gbit/s"), "ratio": ("computation to communication", "")}[border.along]
+    quantity, unit = {"gbit": ("bandwidth", " Gbit/s"), "ratio": ("computation to communication", "")}[border.along]
     low, high = border.ends
     where = (
         f"at {low:.2g}{unit}" if low == high else f"from {low:.2g} to {high:.2g}{unit}, {border.at:.2g} in the median"
     )
-    return (
-        f"With more {of}, {before} gives way to {after} {where} ({border.cells} cells; the lead is {border.margin:.0%})"
-    )
+    lead = f"{border.cells} cells; the lead is {border.margin:.0%}"
+    return f"With more {quantity}, {before} gives way to {after} {where} ({lead})"
 
 
 def _range(values: Sequence[Any]) -> Any:

@@ -15,7 +15,6 @@ from repro.experiment.draws import with_entries
 from repro.experiment.inputs import Input
 
 DRAWS = 64
-COVERS = 0.9  # share of the draws that the interval contains
 
 
 def assumed_inputs(known: Collection[str]) -> dict[str, Input]:

@@ -54,26 +54,28 @@ def emulated_rows() -> list[Emulated]:
 
 def of_run(record: Record) -> Emulated | None:
     """A run's seconds an iteration beside its form's; None for other runs than emulated trainings of a candidate."""
-    own, result = record.identity, record.result
-    if record.kind != EMULATED or not isinstance(result, TrainResult) or own.workers < 2:
+    identity, result = record.identity, record.result
+    if record.kind != EMULATED or not isinstance(result, TrainResult) or identity.workers < 2:
         return None
-    candidate, delay_s = candidate_of(own.strategy), late_s(own.imbalance)
+    candidate, delay_s = candidate_of(identity.strategy), late_s(identity.imbalance)
     if candidate is None or delay_s is None:
         return None
-    setting = setting_of(own)
+    setting = setting_of(identity)
     setting = replace(setting, late=delay_s / setting.computation_s)
-    step = forms.FORMS[candidate.form](setting, setting.place(candidate), _options(own.strategy), own.strategy.name)
+    step = forms.FORMS[candidate.form](
+        setting, setting.place(candidate), _options(identity.strategy), identity.strategy.name
+    )
     if step is None:
         return None
     beta, last = setting.testbed.beta_s_per_byte, result.curve[-1]
     return Emulated(
-        paper=own.paper,
-        experiment=own.experiment,
-        variant=variants.label(own),
+        paper=identity.paper,
+        experiment=identity.experiment,
+        variant=variants.label(identity),
         setting="",  # a digest, equal to those of other runs (`emulated_rows`)
-        testbed=own.testbed.name,
+        testbed=identity.testbed.name,
         model=setting.profile.model,
-        workers=own.workers,
+        workers=identity.workers,
         gbit=8e-9 / beta,
         ratio=setting.computation_s / (2 * setting.nbytes * beta),
         late=setting.late,
@@ -85,10 +87,10 @@ def of_run(record: Record) -> Emulated | None:
 
 def candidate_of(strategy: NamedPart) -> Candidate | None:
     """The candidate with this strategy and its options."""
-    own = _compared(_options(strategy))
+    compared = _compared(_options(strategy))
     for each in read_candidates().values():
         name, options = each.simulated() if each.modelled else ("", {})
-        if name == strategy.name and own == _compared(options):
+        if name == strategy.name and compared == _compared(options):
             return each
     return None
 
@@ -111,12 +113,12 @@ def late_s(imbalance: NamedPart) -> float | None:
     return float(options["delay_s"]) if is_one else None
 
 
-def setting_of(own: Identity) -> Setting:
+def setting_of(run: Identity) -> Setting:
     """A run's testbed, model and minibatch, without entries that testbeds no longer have: none of them is a cost."""
-    known, model = EmulatedTestbed.model_fields, not_none(own.model)
-    entries = own.testbed.model_dump(exclude_unset=True)
+    known, model = EmulatedTestbed.model_fields, not_none(run.model)
+    entries = run.testbed.model_dump(exclude_unset=True)
     bed = json.dumps({name: value for name, value in entries.items() if name in known}, sort_keys=True)
-    return _setting(bed, model.name, tuple(model.options.items()), own.batch // own.workers, own.workers)
+    return _setting(bed, model.name, tuple(model.options.items()), run.batch // run.workers, run.workers)
 
 
 @cache

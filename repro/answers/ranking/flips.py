@@ -35,8 +35,8 @@ def fastest_candidate(
     among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str, present: str = ""
 ) -> str:
     """The fastest candidate that fits the memory; among ties `present`, or else the simplest."""
-    own = {name: each for name, each in among.items() if fits.get(name, True) and each.counts(kind)}
-    names = tied_names(forms.step_seconds(own, setting))
+    counted = {name: each for name, each in among.items() if fits.get(name, True) and each.counts(kind)}
+    names = tied_names(forms.step_seconds(counted, setting))
     return present if present in names else names[0]
 
 

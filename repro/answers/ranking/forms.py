@@ -225,7 +225,7 @@ def flush_step(setting: Setting, place: Place, options: Options, name: str) -> S
     idle = accumulate(
         (work + back + 2 * (place.alpha + wire) for work, back, wire in zip(forward, backward, wires)), initial=0
     )
-    late = math.fsum(max(0.0, setting.late_s - own) for own in idle) / len(forward)
+    late = math.fsum(max(0.0, setting.late_s - idle_s) for idle_s in idle) / len(forward)
     return assemble_step(setting, seconds - setting.computation_s - setting.update_s, late=late)
 
 

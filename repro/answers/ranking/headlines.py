@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from repro.answers.ranking import forms
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
+from repro.answers.ranking.candidates import ANY, PAYS, SYNCHRONOUS, USUAL, read_candidates
 from repro.answers.ranking.cells import Placed
 from repro.answers.ranking.flips import FASTEST
 from repro.answers.ranking.on_testbed import setting_on
@@ -16,7 +16,6 @@ from repro.experiment import files
 from repro.experiment.config import compose
 from repro.experiment.schema import RunConfig
 
-USUAL, PAYS = "ddp", 0.05  # a strategy pays if it is faster by this share than the usual choice
 STEP = 2 ** (1 / 8)  # between the bandwidths tried
 
 
@@ -73,9 +72,9 @@ def locate_headline(headline: Headline) -> Placed:
 def setting_of(headline: Headline) -> Setting:
     """The paper's testbed, model and minibatch; costs that the testbed lacks are those of `cluster.yaml`."""
     of_testbed = files.own_file(headline.experiment).get("testbeds", {})
-    own = of_testbed.get(headline.testbed, []) if isinstance(of_testbed, dict) else []
+    changes = of_testbed.get(headline.testbed, []) if isinstance(of_testbed, dict) else []
     overrides = [f"testbed={headline.testbed}", f"workers={headline.workers}", *headline.overrides]
-    entries = compose(headline.experiment, [*overrides, *(each for each in own if "testbed." in each)], "paper")
+    entries = compose(headline.experiment, [*overrides, *(each for each in changes if "testbed." in each)], "paper")
     config = check_fields(RunConfig, entries)
     bed: Any = config.testbed
     model, batch = config.model, config.local_batch

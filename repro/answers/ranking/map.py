@@ -30,8 +30,8 @@ KINDS = (SYNCHRONOUS, ANY)
 def cell_setting(base: Setting, gbit: float, ratio: float, workers: int, late: float) -> Setting:
     """The setting of a cell: the base's gradient, with a computation `ratio` times as long as sending it twice."""
     computation_s = ratio * 2 * base.nbytes * 8 / (gbit * 1e9)
-    own = replace(base, workers=workers, late=late).with_entries(beta_s_per_byte=8 / (gbit * 1e9))
-    return own.slower(computation_s / base.computation_s)
+    setting = replace(base, workers=workers, late=late).with_entries(beta_s_per_byte=8 / (gbit * 1e9))
+    return setting.slower(computation_s / base.computation_s)
 
 
 def of_model() -> Setting:
@@ -56,10 +56,10 @@ def _cell(
     among: Mapping[str, Candidate], times: Mapping[str, float], place: tuple[float, float, int, float], kind: str
 ) -> Cell:
     """The cell of these times; among ties the simplest candidate is the best."""
-    own = {name: seconds for name, seconds in times.items() if among[name].counts(kind)}
-    best = tied_names(own)[0]
-    second = min((name for name in own if name != best), key=lambda name: own[name])
-    return Cell(*place, kind, best, own[best], second, max(0.0, own[second] / own[best] - 1))
+    counted = {name: seconds for name, seconds in times.items() if among[name].counts(kind)}
+    best = tied_names(counted)[0]
+    second = min((name for name in counted if name != best), key=lambda name: counted[name])
+    return Cell(*place, kind, best, counted[best], second, max(0.0, counted[second] / counted[best] - 1))
 
 
 def border_cells(grid: Sequence[Cell]) -> list[Cell]:

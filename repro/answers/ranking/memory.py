@@ -22,13 +22,13 @@ def peak_bytes(candidate: Candidate, setting: Setting, activations: float) -> fl
     total = sum(layer.activation_bytes for layer in layers) or 1.0
     most = 0.0
     for number, stage in enumerate(stages):
-        own = layers[stage.first : stage.last + 1]
+        held = layers[stage.first : stage.last + 1]
         in_flight = len(stages) - number
         if candidate.form == "flush":
             one_f_one_b = candidate.strategy == "one_f_one_b_flush"
             in_flight = min(setting.workers, in_flight) if one_f_one_b else setting.workers
         versions = in_flight - 1 if candidate.form == "pipedream" else 0
-        weights = sum(layer.parameter_bytes for layer in own)
-        share = sum(layer.activation_bytes for layer in own) / total
+        weights = sum(layer.parameter_bytes for layer in held)
+        share = sum(layer.activation_bytes for layer in held) / total
         most = max(most, (VECTORS + versions) * weights + in_flight * share * activations)
     return most

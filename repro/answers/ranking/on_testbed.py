@@ -9,7 +9,7 @@ from repro import data
 from repro.algorithms.pipeline import profile as profiles
 from repro.answers.ranking.setting import Setting, coarsen_profile
 from repro.answers.ranking.workload import of_module
-from repro.data.base import WORDS
+from repro.data.base import WORD_KINDS
 from repro.models import build_model
 from repro.rank.factory import modelled_seconds
 
@@ -24,5 +24,5 @@ def setting_on(
     profile = profiles.estimate_profile(
         built, blocks, profiles.nominal_inputs(built, real.input_shape, batch), "", model
     )
-    load = of_module(built, model, batch, real.input_shape, real.kind in WORDS)
+    load = of_module(built, model, batch, real.input_shape, real.kind in WORD_KINDS)
     return Setting(coarsen_profile(profile), workers, bed, late=late, matrices=load.matrices)

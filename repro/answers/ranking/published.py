@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
 from repro.answers.ranking import answer, workload
-from repro.answers.ranking.against import Compared
+from repro.answers.ranking.against import PUBLISHED, Compared
 from repro.answers.ranking.candidates import Candidate, read_candidates
 from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.core import user_files
@@ -18,7 +17,7 @@ from repro.core.fields import Count, Model, Positive, Text, check_fields
 from repro.experiment.testbeds import testbed_of
 
 load = cache(workload.workload_of)
-FILE = Path(__file__).with_name("published.yaml")
+
 GOODPUT = 0.95  # share of a line rate that TCP over Ethernet achieves
 
 
@@ -61,8 +60,8 @@ class Published(Model):
 
 def published_settings() -> list[Published]:
     return [
-        check_fields(Published, each, f"{FILE.name}: {each.get('id')}")
-        for each in user_files.read_yaml(FILE)["settings"]
+        check_fields(Published, each, f"{PUBLISHED.name}: {each.get('id')}")
+        for each in user_files.read_yaml(PUBLISHED)["settings"]
     ]
 
 

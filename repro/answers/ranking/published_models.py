@@ -10,7 +10,7 @@ from torch import nn
 
 from repro.models._residual import Bottleneck, head, imagenet_stem, stages
 
-WORDS = 30528  # of BERT's vocabulary, made divisible by 8 as in the benchmark
+VOCABULARY = 30528  # of BERT's vocabulary, made divisible by 8 as in the benchmark
 LENGTH = 64  # words of a sentence there
 
 
@@ -27,7 +27,7 @@ class Bert(nn.Module):
 
     def __init__(self, layers: int, width: int, heads: int):
         super().__init__()
-        self.words, self.places = nn.Embedding(WORDS, width), nn.Embedding(512, width)
+        self.words, self.places = nn.Embedding(VOCABULARY, width), nn.Embedding(512, width)
         self.sentences, self.norm = nn.Embedding(2, width), nn.LayerNorm(width)
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(width, heads, 4 * width, activation="gelu", batch_first=True)
@@ -35,7 +35,7 @@ class Bert(nn.Module):
         )
         self.pooler, self.next = nn.Linear(width, width), nn.Linear(width, 2)
         self.transform, self.last_norm = nn.Linear(width, width), nn.LayerNorm(width)
-        self.decoder = nn.Linear(width, WORDS)
+        self.decoder = nn.Linear(width, VOCABULARY)
         self.decoder.weight = self.words.weight
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

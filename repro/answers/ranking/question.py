@@ -106,14 +106,14 @@ def on_gpu(gpu: str, model: str, batch: int, load: Workload) -> Workload:
     """The workload with seconds of this GPU; InputError for a GPU of no testbed, or unknown FLOPs."""
     every = ((testbed, _device(testbed)) for testbed in files.group_names("testbed"))
     devices = {testbed: device for testbed, device in every if device.get("name")}
-    own = {bed: device for bed, device in devices.items() if str(device["name"]).lower() == gpu.lower()}
-    if not own:
+    known = {bed: device for bed, device in devices.items() if str(device["name"]).lower() == gpu.lower()}
+    if not known:
         raise unknown_name("GPU", gpu, sorted({str(each["name"]) for each in devices.values() if is_gpu(each)}))
     for bed in _testbeds_of(model):
-        if "iteration_s" in (device := own.get(bed, {})):
+        if "iteration_s" in (device := known.get(bed, {})):
             source = f"published for {gpu}, {device['iteration_s']:g} s a batch of {device['batch']}"
             return load.with_seconds(device["iteration_s"] * batch / device["batch"], source)
-    rates = [device["peak_flops"] * device["utilisation"] for device in own.values() if "peak_flops" in device]
+    rates = [device["peak_flops"] * device["utilisation"] for device in known.values() if "peak_flops" in device]
     if not rates or not load.flops:
         raise InputError(f"gpu {gpu}: nothing is published of {model} on it; give step_ms, the time of a step")
     rate = sorted(rates)[len(rates) // 2]
@@ -129,21 +129,21 @@ def is_gpu(device: Mapping[str, Any]) -> bool:
 
 def _device(testbed: str) -> dict[str, Any]:
     """A testbed's device, merged with those of the testbeds that its file names in `defaults`."""
-    own = files.group_file("testbed", testbed)
+    entries = files.group_file("testbed", testbed)
     device: dict[str, Any] = {}
-    for default in own.get("defaults", []):
+    for default in entries.get("defaults", []):
         base = str(default).partition("@")[0].removeprefix("/").removeprefix("testbed/")
         if base in files.group_names("testbed"):
             device |= _device(base)
-    return device | (own.get("device") or {})
+    return device | (entries.get("device") or {})
 
 
 def _testbeds_of(model: str) -> Iterator[str]:
     """The testbeds on which experiments train a model."""
     for experiment in files.group_names("experiment"):
-        own = files.own_file(experiment)
+        content = files.own_file(experiment)
         chosen: dict[str, Any] = {}
-        for default in own.get("defaults", []):
+        for default in content.get("defaults", []):
             chosen |= default if isinstance(default, dict) else {}
         if chosen.get("override /model") == model:
-            yield from own.get("testbeds", [])
+            yield from content.get("testbeds", [])

@@ -9,7 +9,7 @@ from typing import Any
 
 from repro.answers.ranking import draws, flips
 from repro.answers.ranking.answer import Answer, Row, format_gigabytes
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, USUAL_ERROR, read_candidates
+from repro.answers.ranking.candidates import ANY, PAYS, SYNCHRONOUS, USUAL, USUAL_ERROR, read_candidates
 from repro.experiment import inputs
 
 OTHER = {"compressed": "gradients lose something on the way", "stale": "gradients are computed on older weights"}
@@ -20,8 +20,7 @@ LIMITS = {
     "update": "The update",
 }
 PARTS = {"computation": "comp.", "communication": "comm.", "compression": "codec", "late workers": "late"}
-USUAL, MOST_ROWS = "ddp", 8
-SMALL = 0.05  # a gain too small to recommend other updates for
+MOST_ROWS = 8
 MEASURE = (
     "Measure goodput, not the line rate: `iperf3 -s` on one machine, `iperf3 -c HOST -P 4 -t 10` on another, and take "
     "the sum. TCP on 100 Gbit/s cards has been seen at 20 Gbit/s, on 40 Gbit/s Ethernet at 4."
@@ -34,8 +33,8 @@ def format_answer(answer: Answer, every_row: bool = False) -> str:
     kinds = [(SYNCHRONOUS, "Synchronous")]
     lines = [format_decision(answer), "", describe_setting(answer), *answer.notes, ""]
     lines += [format_advice("Fastest with the updates of synchronous SGD", exact, answer, SYNCHRONOUS)]
-    if best.seconds > (1 - SMALL) * exact.seconds:
-        lines += [f"Compressed or stale gradients gain less than {SMALL:.0%} here."]
+    if best.seconds > (1 - PAYS) * exact.seconds:
+        lines += [f"Compressed or stale gradients gain less than {PAYS:.0%} here."]
     else:
         kinds += [(ANY, "Of all")]
         kind = OTHER[best.candidate.keeps]

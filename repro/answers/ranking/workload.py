@@ -23,7 +23,7 @@ from repro.answers.ranking import published_models
 from repro.answers.ranking.setting import coarsen_profile, slow_profile
 from repro.core import own_code
 from repro.core.errors import InputError, unknown_name
-from repro.data.base import WORDS
+from repro.data.base import WORD_KINDS
 from repro.training.device_times import BACKWARD_TO_FORWARD
 
 IMAGE = (3, 224, 224)
@@ -77,7 +77,7 @@ def workload_of(model: str, batch: int, shape: Sequence[int] | None = None) -> W
     dataset = profiler.usual_dataset(model)
     real = data.load_shapes(dataset)
     built = models.build_model(model, real.input_shape, real.classes, 0, "meta")
-    return of_module(built, model, batch, real.input_shape, real.kind in WORDS)
+    return of_module(built, model, batch, real.input_shape, real.kind in WORD_KINDS)
 
 
 def of_profile(path: Path) -> Workload:
@@ -176,10 +176,10 @@ def _traced(module: nn.Module, name: str, batch: int, samples: _Samples) -> Work
     seen: set[int] = set()
     ran = {part.module for part in parts}
     for part in parts:
-        own = [p for p in part.own(ran) if p.requires_grad and id(p) not in seen]
-        seen |= {id(p) for p in own}
+        weights = [p for p in part.own(ran) if p.requires_grad and id(p) not in seen]
+        seen |= {id(p) for p in weights}
         share = part.flops / total / (1 + BACKWARD_TO_FORWARD)
-        size_bytes = sum(map(tensor_bytes, own))
+        size_bytes = sum(map(tensor_bytes, weights))
         layers.append(Layer(part.name, share, BACKWARD_TO_FORWARD * share, part.nbytes * scale, size_bytes))
     if not layers:
         raise InputError(f"model {name}: none of its parts with parameters runs in its forward pass")

@@ -11,6 +11,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.util.nodes import clean_astext
 
+from repro.answers.claims.verdict import WORDS
 from repro.answers.site import markdown
 
 # a page loads only styles and scripts of the site, and sends nothing
@@ -18,21 +19,7 @@ POLICY = (
     "default-src 'none'; img-src 'self' file: data:; style-src 'self' file: 'unsafe-inline'; "
     "script-src 'self' file: 'unsafe-inline'; base-uri 'none'; form-action 'self' file:"
 )
-# verdict -> tone, a class in `static/site.css`
-TONES = {
-    "reproduced": "good",
-    "same direction": "partly",
-    "smaller": "partly",
-    "larger": "partly",
-    "not reproduced": "bad",
-    "open": "open",
-    "by construction": "none",
-    "consistent with implied input": "none",
-    "out of scope": "none",
-    "not testable here": "none",
-    "not run": "none",
-}
-_word = "|".join(map(re.escape, sorted(TONES, key=len, reverse=True)))
+_word = "|".join(map(re.escape, sorted(WORDS, key=len, reverse=True)))
 # the beginning of a cell or of a bold part: `same direction (64 of 64)`
 BEGINNING = re.compile(rf"\s*(?:{_word})\b(?:, (?:{_word})\b)*")
 WORD = re.compile(rf"\b({_word})\b")
@@ -127,7 +114,7 @@ class Claims(SphinxTransform):
         chips: list[nodes.Node] = []
         for i, part in enumerate(split_verdicts(str(text)) or ()):
             if i % 2:
-                chips.append(nodes.inline("", part, classes=["verdict", TONES[part]]))
+                chips.append(nodes.inline("", part, classes=["verdict", WORDS[part].tone]))
             elif part.strip(" ,"):
                 chips.append(nodes.Text(part))
             elif part and chips:

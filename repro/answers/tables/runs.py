@@ -41,8 +41,8 @@ class Runs:
 
     def only(self, numbers: Iterable[int]) -> Runs:
         """Some of the runs, in the given order."""
-        own = list(numbers)
-        return Runs({number: self.records[number] for number in own}, self.frame.loc[own])
+        chosen = list(numbers)
+        return Runs({number: self.records[number] for number in chosen}, self.frame.loc[chosen])
 
     def where(self, **columns: Any) -> Runs:
         """The runs whose columns have these values."""
@@ -84,8 +84,8 @@ class Runs:
     def listed(self, table: str, column: str) -> list[Any]:
         """A column of a table, with None for missing values; after `=` arithmetic on columns as numbers."""
         if (table, column) not in self._listed:
-            of = self.table(table)
-            values = computed(of, column[1:]).tolist() if column.startswith("=") else list_column(of, column)
+            rows = self.table(table)
+            values = computed(rows, column[1:]).tolist() if column.startswith("=") else list_column(rows, column)
             self._listed[table, column] = values
         return self._listed[table, column]
 

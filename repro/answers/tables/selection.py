@@ -28,12 +28,12 @@ def effective_optimizer(optimizer: Mapping[str, Any]) -> dict[str, Any]:
                "over": ("cosine", "polynomial"), "power": ("polynomial",)}  # fmt: skip
     unused = {name for name, schedules in used_by.items() if schedule not in schedules}
     unused |= {"schedule"} if schedule == "constant" else set()
-    own = {"rmsprop": {"name", "alpha", "eps"}, "adamw": {"name", "betas", "eps"}}
-    unused |= {"name", "alpha", "eps", "betas"} - own.get(options.get("name", "sgd"), set())
+    of_optimizer = {"rmsprop": {"name", "alpha", "eps"}, "adamw": {"name", "betas", "eps"}}
+    unused |= {"name", "alpha", "eps", "betas"} - of_optimizer.get(options.get("name", "sgd"), set())
     return {name: value for name, value in options.items() if name not in unused}
 
 
-def place_of(run: Found) -> Key:
+def place_of_group(run: Found) -> Key:
     """What all runs of one group share: experiment, kind, scale and, unless they are simulated, the machine."""
     testbed = run.identity.testbed
     testbeds = testbed.name.partition("/")[0]
@@ -45,7 +45,7 @@ def place_of(run: Found) -> Key:
 
 def keys_of(runs: Mapping[int, Found], varies: Sequence[str] = ()) -> dict[int, Key]:
     """number -> what the runs of a group share: their place; training runs also the conditions that may not vary."""
-    keys = {number: place_of(run) for number, run in runs.items()}
+    keys = {number: place_of_group(run) for number, run in runs.items()}
     if ALL in varies:
         return keys
     trained = {number: run for number, run in runs.items() if run.identity.trains}
@@ -98,9 +98,9 @@ def _of_each(records: Mapping[int, Found], numbers: Sequence[int]) -> tuple[list
     made_with = dict(zip(numbers, configurations([records[number].identity for number in numbers]), strict=True))
     for number in sorted(numbers, key=lambda number: recency(records[number])):
         run = records[number]
-        own = run.identity
-        place = (run.label, own.testbed.name, model(run), own.workers, own.breakdown)
-        places.setdefault(place, {}).setdefault(made_with[number], {})[own.seed] = number
+        identity = run.identity
+        place = (run.label, identity.testbed.name, model(run), identity.workers, identity.breakdown)
+        places.setdefault(place, {}).setdefault(made_with[number], {})[identity.seed] = number
     chosen: list[int] = []
     others: list[int] = []
     for by_options in places.values():

@@ -20,6 +20,7 @@ from repro.data.files import File, limited_count
 if TYPE_CHECKING:
     from repro.data.base import Dataset, Split
 
+MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
 SHAPE = (3, 32, 32)
 PIXELS = 3 * 32 * 32
 TRAIN, TEST = 50_000, 10_000

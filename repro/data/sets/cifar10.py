@@ -40,7 +40,7 @@ ARCHIVE = Archive(
     "cifar-10-binary.tar.gz",
     File(170052171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"),
 )
-MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
+MIRRORS = cifar.MIRRORS
 SHA256 = {
     "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
     "data_batch_2.bin": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",

@@ -32,7 +32,7 @@ ARCHIVE = Archive(
     "cifar-100-binary.tar.gz",
     File(168513733, "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"),
 )
-MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
+MIRRORS = cifar.MIRRORS
 FILES = {
     "train.bin": File(153700000, "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29"),
     "test.bin": File(30740000, "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a"),

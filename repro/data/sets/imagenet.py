@@ -40,6 +40,7 @@ from repro.core.fields import Count, Model, Whole, check_fields
 from repro.data import files
 from repro.data.augmentation import ALL
 from repro.data.readers import shards
+from repro.data.readers.augment import DEVIATION
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset, Split
@@ -56,7 +57,7 @@ MISSING = (
     "val/<class>/*.JPEG, or the WebDataset shards *-train-000000.tar, *-val-000000.tar and so on,"
 )
 
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+MEAN = (0.485, 0.456, 0.406)
 SUFFIXES = (".jpeg", ".jpg", ".png")
 PARTS = tuple(shards.PATTERNS)
 IN_MEMORY = 4 * 2**30  # bytes of decoded images of a rank

@@ -11,6 +11,7 @@ from pathlib import Path
 from repro import launch
 from repro.core import safe_files
 from repro.core.errors import InputError
+from repro.core.paths import CONFIG_FILE
 from repro.experiment import files, needs
 from repro.experiment.identify import identify_runs
 from repro.experiment.launched import read_config
@@ -40,7 +41,7 @@ def prepare_folder(run: Run) -> bool:
     run.hardware = {"class": place, "network": run.config.testbed.network}
     recorded = {"key": run.key, "hardware": run.hardware, "provenance": provenance.provenance()}
     safe_files.make_folder(run.folder)
-    files.write_yaml(run.folder / "config.yaml", run.config.model_copy(update=recorded).plain())
+    files.write_resolved(run.folder / CONFIG_FILE, run.config.model_copy(update=recorded).plain())
     return new
 
 
@@ -57,7 +58,7 @@ def load_prepared(launched: Sequence[str]) -> list[Run]:
     runs = []
     try:
         for folder, digest in folders.items():
-            if not (path := folder / "config.yaml").is_file():
+            if not (path := folder / CONFIG_FILE).is_file():
                 raise InputError(f"no {path}: not a run that `repro submit` prepared, or not visible here")
             config = read_config(folder, digest)
             runs.append(Run(f"{config.paper}/{config.experiment}", config.variant, config, config.seed))

@@ -18,7 +18,7 @@ from typing import Any
 from repro.core import safe_files, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
-from repro.core.paths import results_root
+from repro.core.paths import EVENTS_FILE, results_root
 from repro.launch.slurm import client
 from repro.records import store
 from repro.records.events import read_events
@@ -148,7 +148,7 @@ def run_status(
 
 def progress_of(folder: Path, run: dict[str, Any]) -> dict[str, Any]:
     """The progress of a run, from its event log and record."""
-    events = read_events(folder / "events.jsonl")
+    events = read_events(folder / EVENTS_FILE)
     record = store.usable_record(folder)
     starts = [event for event in events if event["event"] == "run_start"]
     evaluations = [event for event in events if event["event"] == "evaluation"]

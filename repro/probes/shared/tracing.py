@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 
+from repro.core.phases import COMMUNICATION
 from repro.fabric.base import MAIN, Fabric, Work
 from repro.fabric.collectives.algorithms import FabricWithAlgorithms
 from repro.training.clock import Interval
-
-COMMUNICATE = "communicate"
 
 
 class TracedReceive(Work):
@@ -32,7 +31,7 @@ class TracedReceive(Work):
 
     def _arrived(self) -> None:
         fabric, arrival = self.fabric, self.work.fabric.scheduler.now
-        fabric.record(COMMUNICATE, self.line, max(self.posted, fabric.arrivals.get(self.link, 0.0)), arrival)
+        fabric.record(COMMUNICATION, self.line, max(self.posted, fabric.arrivals.get(self.link, 0.0)), arrival)
         fabric.arrivals[self.link] = arrival
 
     def wait(self, timeout: float | None = None) -> None:
@@ -40,7 +39,7 @@ class TracedReceive(Work):
         self.work.wait(timeout)
         self.source = self.work.source
         if not self.virtual:
-            self.fabric.record(COMMUNICATE, self.line, start, self.fabric.now())
+            self.fabric.record(COMMUNICATION, self.line, start, self.fabric.now())
 
     def done(self) -> bool:
         return self.work.done()

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from repro.answers.claims.paired import LOSS, NO_LOSS, OPEN, compare_pairs
+from repro.answers.claims.paired import compare_pairs
+from repro.answers.claims.verdict import NOT_REPRODUCED, OPEN, REPRODUCED
 
 SAMPLES = [np.random.default_rng(seed).normal(0, 0.001, 5).tolist() for seed in range(8)]
 
@@ -21,20 +22,20 @@ def test_properties_of_the_interval_and_the_answer(gains):
         assert more.mean == pytest.approx(found.mean) and found.low < more.low < more.high < found.high
         found = more
     answers = [compare_pairs(gains, margin).answer for margin in np.linspace(0, 0.005, 50)]
-    first = answers.index(NO_LOSS)  # a wider margin never turns no loss into another answer
-    assert set(answers[first:]) == {NO_LOSS} and NO_LOSS not in answers[:first]
+    first = answers.index(REPRODUCED)  # a wider margin never turns no loss into another answer
+    assert set(answers[first:]) == {REPRODUCED} and REPRODUCED not in answers[:first]
 
 
 @pytest.mark.parametrize(
     "gains, margin, answer",
     [
-        ([0.001, 0.0, -0.001, 0.0005, -0.0005], 0.003, NO_LOSS),
-        ([0.01, 0.011, 0.012], 0.0, NO_LOSS),  # better
-        ([-0.010, -0.011, -0.012], 0.003, LOSS),
-        ([-0.0010, -0.0011, -0.0012], 0.003, NO_LOSS),  # a loss, but within the margin
+        ([0.001, 0.0, -0.001, 0.0005, -0.0005], 0.003, REPRODUCED),
+        ([0.01, 0.011, 0.012], 0.0, REPRODUCED),  # better
+        ([-0.010, -0.011, -0.012], 0.003, NOT_REPRODUCED),
+        ([-0.0010, -0.0011, -0.0012], 0.003, REPRODUCED),  # a loss, but within the margin
         ([-0.0008, -0.0014, -0.002, -0.0026, -0.0032], 0.0025, OPEN),  # a loss, perhaps within the margin
         ([-0.02, 0.02, -0.01], 0.003, OPEN),
-        ([-0.01, -0.01], 0.003, LOSS),  # no spread at all
+        ([-0.01, -0.01], 0.003, NOT_REPRODUCED),  # no spread at all
         ([-0.01], 0.003, OPEN),
         ([], 0.003, OPEN),
         ([-math.inf, 0.0, 0.0], 0.003, OPEN),

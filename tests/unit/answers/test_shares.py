@@ -14,14 +14,16 @@ from repro.answers.claims.residuals import Residual, Twins, scale_times
 from repro.answers.claims.stats import TIMES
 from repro.answers.claims.verdict import (
     CONSISTENT,
+    GIVEN,
+    HEADINGS,
     LARGER,
+    NOT_JUDGED,
     NOT_REPRODUCED,
     OPEN,
     REPRODUCED,
     SAME_DIRECTION,
     SMALLER,
     UNJUDGED,
-    WORDS,
     AtBaseline,
     Effect,
     Interval,
@@ -137,7 +139,7 @@ def test_a_word_says_by_how_much_ours_is_off_and_whether_the_baseline_is_the_pap
     at = {name: AtBaseline(11.3, reproduced) for name, reproduced in (("same", True), ("another", False))}
     larger = Verdict(LARGER, size, factor=2.7, baseline=at["same"])
     assert larger.text == f"larger: 2.7 times the paper's (0 of 64; baseline 11{TIMES})"
-    for word in WORDS:  # agreement and disagreement alike
+    for word in {*HEADINGS} - {NOT_JUDGED, *GIVEN}:  # agreement and disagreement alike
         assert Verdict(word, baseline=at["another"]).words == f"{word}, at another baseline (11{TIMES})"
     assert "baseline" not in Verdict(CONSISTENT, baseline=at["another"]).words
 

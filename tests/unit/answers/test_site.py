@@ -14,7 +14,7 @@ from bs4 import BeautifulSoup
 from repro.answers.claims import verdict
 from repro.answers.site import markdown, sources
 from repro.answers.site.build import build_html_site
-from repro.answers.site.extension import TONES, split_verdicts
+from repro.answers.site.extension import split_verdicts
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from tests.reports.data.undrawn import PIXEL
@@ -131,7 +131,7 @@ def test_text_of_the_theme_is_legible_in_both_modes(site):
 
 def test_every_verdict_has_a_tone_with_readable_contrast():
     answers = {value for name, value in vars(verdict).items() if name.isupper() and isinstance(value, str)}
-    assert answers <= set(TONES)
+    assert answers == set(verdict.WORDS)
     assert (
         split_verdicts("open (3 of 4)") == ["", "open", " (3 of 4)"]
         and split_verdicts("reopen") is None
@@ -139,7 +139,7 @@ def test_every_verdict_has_a_tone_with_readable_contrast():
     )
     styles = (PROJECT / "repro/answers/site/static/site.css").read_text()
     colours = dict(re.findall(r"\.verdict\.(\w+) \{ (.*?) \}", styles))
-    assert set(colours) == set(TONES.values())
+    assert set(colours) == {word.tone for word in verdict.WORDS.values()}
 
     for tone in colours.values():
         ink, paper = sorted(map(luminance, re.findall(r"#[0-9a-f]{6}", tone)))

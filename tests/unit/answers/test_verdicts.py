@@ -226,8 +226,8 @@ def test_files_that_are_none(tmp_path):
 @pytest.mark.parametrize(
     ("verdicts", "decides"),
     [
-        ({"measured": OPEN, "simulated": REPRODUCED}, "simulated"),  # a settled verdict before an open one
-        ({"simulated": REPRODUCED, "emulated": SMALLER}, "emulated"),  # of settled ones the kind nearer to hardware
+        ({"measured": OPEN, "simulated": REPRODUCED}, "simulated"),  # a decided verdict before an open one
+        ({"simulated": REPRODUCED, "emulated": SMALLER}, "emulated"),  # of decided ones the kind nearer to hardware
         ({"measured": CONSISTENT, "simulated": OPEN}, "simulated"),  # a verdict before an input
         ({"measured": NOT_RUN, "simulated": CONSISTENT}, "simulated"),
     ],

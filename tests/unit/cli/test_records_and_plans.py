@@ -273,7 +273,7 @@ def test_verify_finds_an_altered_table_and_another_verdict(places, capsys):
 def test_verify_tells_of_a_publish_that_was_cut_off_and_completes_it(places, capsys, monkeypatch):
     put(places, "a-1")
     with monkeypatch.context() as patch:  # killed as soon as the manifest is there
-        patch.setattr(reference, "settle", lambda folder: None)
+        patch.setattr(reference, "finish_publish", lambda folder: None)
         assert output_of(capsys, "publish", "pipesgd")[0] == 0
     assert [run.run for run in reference.read("pipesgd")] == ["a-1"]
     published_verdicts.write_verdicts("pipesgd")

@@ -347,6 +347,6 @@ def test_a_prepared_run_cannot_lead_out_of_the_results(tmp_path):
             prepared.load_prepared([f"{tmp_path}={config_digest({'key': 'k'}, {})}"])
         assert "\n" not in str(refusal.value)
     configured = expand_runs(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config.plain() | {"experiment": "../../x"}
-    files.write_yaml(tmp_path / "config.yaml", configured)
+    files.write_resolved(tmp_path / "config.yaml", configured)
     with pytest.raises(InputError, match=r"experiment=../../x: must be a plain name"):
         prepared.load_prepared([f"{tmp_path}={config_digest(configured, {})}"])

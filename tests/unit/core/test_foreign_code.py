@@ -64,7 +64,7 @@ def test_a_run_s_folder_cannot_say_what_its_ranks_import(mine):
     (mine / "evil.py").write_text(EVIL)
     (run,) = planned(*DATA)
     plain = run.config.model_copy(update={"key": run.key, "hardware": {"class": "none"}}).plain()
-    files.write_yaml(mine / "config.yaml", plain | {"strategy": {"name": "./evil.py:Evil"}})
+    files.write_resolved(mine / "config.yaml", plain | {"strategy": {"name": "./evil.py:Evil"}})
     command = [sys.executable, "-m", "repro.rank.main", "virtual", launch_digest(run), str(mine)]
     rank = subprocess.run(command, capture_output=True, text=True)
     assert rank.returncode == 2 and "config.yaml: this, or the user's code" in rank.stderr
@@ -74,7 +74,9 @@ def test_a_run_s_folder_cannot_say_what_its_ranks_import(mine):
 def test_a_rank_runs_the_configuration_and_the_user_s_code_that_were_launched(mine):
     (run,) = planned("strategy=./my_ways.py:Mine", *DATA)
     digest, plain = launch_digest(run), run.config.model_copy(update={"key": run.key}).plain()
-    files.write_yaml(mine / "config.yaml", plain | {"hardware": {"class": "of a node"}, "provenance": {"commit": "x"}})
+    files.write_resolved(
+        mine / "config.yaml", plain | {"hardware": {"class": "of a node"}, "provenance": {"commit": "x"}}
+    )
     assert read_config(mine, digest).plain() == plain | {
         "hardware": {"class": "of a node"},
         "provenance": {"commit": "x"},
@@ -84,6 +86,6 @@ def test_a_rank_runs_the_configuration_and_the_user_s_code_that_were_launched(mi
         read_config(mine, digest)
     (mine / "my_ways.py").write_text(f"{WAYS}\n# a comment\n")
     read_config(mine, digest)
-    files.write_yaml(mine / "config.yaml", plain | {"batch": plain["batch"] + 1})
+    files.write_resolved(mine / "config.yaml", plain | {"batch": plain["batch"] + 1})
     with pytest.raises(InputError, match="has changed since the launch"):
         read_config(mine, digest)

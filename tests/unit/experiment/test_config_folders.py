@@ -157,7 +157,7 @@ def test_a_file_names_its_experiments(file):
 
 
 def test_a_file_of_the_project_is_what_it_is():
-    path = files.place_of("experiment", "pipesgd/fig4-mnist")
+    path = files.config_file("experiment", "pipesgd/fig4-mnist")
     assert "pipesgd/fig4-mnist" in config.experiment_names(str(path))
 
 

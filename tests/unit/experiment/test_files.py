@@ -48,7 +48,7 @@ def test_each_has_its_own_over_what_is_common(folder):
     small, wide, plain = (files.own_file(f"mypaper/fig1-{name}") for name in ("small", "wide", "plain"))
     assert (small["batch"], wide["batch"], plain["batch"]) == (4, 8, 8)
     assert list(wide["grid"]["method"]) == ["a", "b"] and list(plain["grid"]["method"]) == ["a"]
-    assert files.place_of("experiment", "mypaper/fig1-wide") == folder / "fig1.yaml"
+    assert files.config_file("experiment", "mypaper/fig1-wide") == folder / "fig1.yaml"
     assert files.own_file("mypaper/fig1") == {} and "each" not in plain
 
 

@@ -108,6 +108,11 @@ def test_several_values_multiply_the_runs_and_are_factors():
     assert every[3].swept == ("strategy=pipe_sgd", "optimizer.lr=0.2")
 
 
+def test_a_number_with_an_exponent_is_a_number_as_in_every_file():
+    every = variants(overrides=("strategy=dsync", "workers=2", "optimizer.lr=1e-4,2e-4"))
+    assert [each.factors["optimizer.lr"] for each in every] == [1e-4, 2e-4]
+
+
 def test_only_lists_of_values_are_several():
     words = ["targets=[0.1,0.2]", "title='a,b'", "seeds=0,2", "epochs=3", "strategy=dsync,topk", "workers=choice(32)"]
     plain, swept = grid.split_overrides(words)

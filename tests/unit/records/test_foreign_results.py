@@ -78,7 +78,7 @@ def held(folder):
 SUMMARY = summary_of([evaluation(10, 1.0, 0.5)])
 WRITERS = {
     "events.jsonl": lambda folder: EventLog(folder / "events.jsonl"),
-    "config.yaml.tmp": lambda folder: files.write_yaml(folder / "config.yaml", {}),
+    "config.yaml.tmp": lambda folder: files.write_resolved(folder / "config.yaml", {}),
     "summary.json.tmp": lambda folder: write_summary(folder, SUMMARY),
     "run.lock": lambda folder: locks.take_lock(folder / "run.lock"),
     "submission.json.tmp": lambda folder: status.write_submission(folder, {}),
@@ -87,7 +87,7 @@ WRITERS = {
 }
 READERS = {
     "events.jsonl": lambda folder: read_events(folder / "events.jsonl"),
-    "config.yaml": lambda folder: files.read_yaml(folder / "config.yaml"),
+    "config.yaml": lambda folder: files.read_resolved(folder / "config.yaml"),
     "summary.json": store.read,
 }
 
@@ -153,8 +153,8 @@ def test_what_has_no_end_is_not_waited_for(folder, make):
 
 def test_files_of_a_killed_process_are_no_hindrance(folder):
     (folder / "config.yaml.tmp").write_text("half")
-    files.write_yaml(folder / "config.yaml", {"a": 1})
-    assert files.read_yaml(folder / "config.yaml") == {"a": 1}
+    files.write_resolved(folder / "config.yaml", {"a": 1})
+    assert files.read_resolved(folder / "config.yaml") == {"a": 1}
     assert [path.name for path in folder.iterdir()] == ["config.yaml"]
 
 

@@ -9,10 +9,10 @@ import pytest
 from repro.answers.ranking import emulated
 from repro.answers.ranking.against import Emulated, find_contests
 from repro.answers.ranking.candidates import SYNCHRONOUS
+from repro.answers.ranking.in_map import read_written
 from repro.core.paths import reference_root
 from repro.records import catalogue
 from repro.records.identity import Identity, NamedPart
-from repro.reports.recommend import read
 
 
 def row(candidate, emulated_s, predicted_s):
@@ -35,7 +35,7 @@ def test_a_committed_row_is_what_its_runs_and_the_form_give(run):
     row = emulated.of_run(run)
     (committed,) = (
         each
-        for each in read(Emulated, "emulated")
+        for each in read_written(Emulated, "emulated")
         if (each.experiment, each.testbed, each.variant) == (row.experiment, row.testbed, row.variant)
     )
     assert committed.predicted_s == pytest.approx(row.predicted_s, rel=1e-4)

@@ -9,15 +9,15 @@ import pytest
 from repro.answers.ranking import headlines
 from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.cells import Placed
-from repro.reports.recommend import in_map, read
+from repro.answers.ranking.in_map import describe_headline, read_written
 
 
 @pytest.mark.parametrize("headline", headlines.HEADLINES, ids=lambda one: one.paper)
 def test_the_committed_place_of_a_headline_is_that_of_the_closed_forms(headline):
     placed = headlines.locate_headline(headline)
-    (committed,) = (one for one in read(Placed, "headlines") if one.page == placed.page)
+    (committed,) = (one for one in read_written(Placed, "headlines") if one.page == placed.page)
     for name, value in asdict(committed).items():
         assert getattr(placed, name) == (pytest.approx(value, rel=1e-4) if isinstance(value, float) else value), name
     assert placed.any_s <= placed.synchronous_s and placed.any_s <= placed.seconds
-    text = in_map(placed.page)
+    text = describe_headline(placed.page)
     assert f"{placed.gbit:.3g} Gbit/s" in text and read_candidates()[placed.candidate].label in text

@@ -13,16 +13,16 @@ from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 from repro.answers.ranking.cells import Cell, as_csv, find_borders, from_csv
 from repro.answers.ranking.flips import BETTER
 from repro.answers.ranking.forms import step_seconds
+from repro.answers.ranking.in_map import read_written
 from repro.answers.ranking.simulate import Step
 from repro.cli.main import main
 from repro.cli.recommend import cmd_map
 from repro.core.errors import InputError
-from repro.reports.recommend import read
 
 
 @pytest.fixture(scope="module")
 def shown():
-    return read(Cell, "map")
+    return read_written(Cell, "map")
 
 
 def test_the_map_has_every_setting_once(shown):

@@ -1,0 +1,52 @@
+"""Where the papers' headlines lie in the map of strategies, in words; the page `recommend` has the map.
+
+It does not import PyTorch: pages are built from the files that `repro map --out reports/recommend` writes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+from repro.answers.ranking.candidates import PAYS, read_candidates
+from repro.answers.ranking.cells import Placed, from_csv
+from repro.core.paths import REPORTS
+
+FOLDER = REPORTS / "recommend"
+T = TypeVar("T")
+
+
+def read_written(kind: type[T], name: str) -> list[T]:
+    """The rows of a CSV file that `repro map` wrote."""
+    return from_csv(kind, (FOLDER / f"{name}.csv").read_text(encoding="utf-8"))
+
+
+def describe_headline(paper: str) -> str:
+    """Sentences on where a paper's headline lies in the map and where its strategy pays; "" if it is not in the map."""
+    headline = next((row for row in read_written(Placed, "headlines") if row.page == paper), None)
+    if headline is None:
+        return ""
+    candidate, best = read_candidates()[headline.candidate], read_candidates()[headline.any].label
+    options = ", ".join(f"{name} {value}" for name, value in candidate.options.items())
+    strategy = candidate.label + (f" ({options})" if options else "")
+    first = (
+        f"{strategy} is the fastest there"
+        if headline.candidate == headline.any
+        else f"{strategy} takes {1e3 * headline.seconds:,.0f} ms an iteration there; the fastest of all is {best}, "
+        f"with {1e3 * headline.any_s:,.0f} ms"
+    )
+    pays = describe_pays(headline.stops_bits)
+    return (
+        f"In the [map of strategies](recommend.md) its headline lies at {headline.gbit:.3g} Gbit/s, {headline.workers} "
+        f"workers and {headline.ratio:.2g} times as much computation as communication. {first}; against DDP it pays "
+        f"{pays} (at least {100 * PAYS:g} % faster; **simulated**: closed forms)."
+    )
+
+
+def describe_pays(stops_bits: float | None) -> str:
+    """The bandwidths at which a strategy pays. stops_bits: as in `Placed`."""
+    if stops_bits is None:
+        return "at no bandwidth"
+    if math.isinf(stops_bits):
+        return "at any bandwidth up to 400 Gbit/s"
+    return f"up to {stops_bits / 1e9:.0f} Gbit/s"

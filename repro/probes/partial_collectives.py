@@ -44,6 +44,7 @@ class Options(Model):
     bytes: Annotated[list[Bytes], Field(min_length=1)]
     step_s: NonNegative  # rank i calls i x step_s after rank 0; the paper does not print it
     calls: Count  # after an uncounted one
+    call_s: NonNegative = 0.0  # that the library works in each call of a partial collective, besides its messages
 
 
 class Latency(ResultPart):
@@ -108,7 +109,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     ]
 
     def rows_of(group: Fabric, nbytes: int, name: str) -> list[dict[str, Any]]:
-        return [measure_collective(group, name, nbytes, probe.step_s, probe.calls, device, config.seed)]
+        return [measure_collective(group, name, nbytes, probe.step_s, probe.calls, device, config.seed, probe.call_s)]
 
     probes.announce_iterations(len(settings), fabric.rank)
     rows = measure_settings(fabric, settings, rows_of)
@@ -157,6 +158,7 @@ def measure_collective(
     calls: int,
     device: torch.device,
     seed: int = 0,
+    call_s: float = 0.0,
 ) -> dict[str, Any]:
     """A row of Figure 9: the latency of a collective (mean over ranks and calls) and its active processes.
 
@@ -168,12 +170,15 @@ def measure_collective(
     algorithm = NATIVE if name.endswith(BY_NATIVE) else SYNCHRONOUS
     vector = torch.ones(nbytes // FLOAT32, device=device)
     call, end, active = make_collective(fabric, kind, quorum, vector, seed, algorithm)
+    works = call_s if kind in (SOLO, MAJORITY, QUORUM) else 0.0
     seconds, before = [], 0
     for number in range(calls + 1):
         start_together(fabric)
         fabric.sleep(fabric.rank * step_s)
         start = fabric.now()
         call(number)
+        if works:
+            fabric.sleep(works)
         seconds.append(fabric.now() - start)
         if number == 0:
             before = active()

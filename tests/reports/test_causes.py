@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from repro.answers.claims.causes import judge_causes, read_causes
+from repro.answers.claims.claims import Reason
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
 from repro.answers.claims.stats import format_number
+from repro.answers.pages import wording
 from repro.answers.pages.cause_section import CauseSection
 from repro.answers.pages.files import Files
 from repro.core.errors import InputError
@@ -118,3 +120,10 @@ def test_an_entry_that_lacks_a_part_is_one_line_with_file_and_cause(tmp_path, ch
     with pytest.raises(InputError, match=r"causes\.yaml") as error:
         read(tmp_path, entry)
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_reason_that_printed_numbers_prove_says_so_and_points_to_the_proof():
+    reason = Reason(claims=["speedup-vs-ps"], cause="Two ends exclude each other.", proved=True)
+    assert wording.basis(reason, "speedup-vs-ps", {}) == "proved"
+    assert "docs/derivations.md" in wording.full(reason, "speedup-vs-ps", {})
+    assert wording.basis(reason.model_copy(update={"proved": False}), "speedup-vs-ps", {}) == "conjecture"

@@ -97,7 +97,8 @@ class Baseline(Model):
 
 
 class Reason(Model):
-    """Why claims do not hold as printed; tested: the experiment that showed it, without which it is a conjecture.
+    """Why claims do not hold as printed; tested: the experiment that showed it; proved: docs/derivations.md shows it
+    from printed numbers alone. Without either it is a conjecture.
 
     short: the cause in at most eight words, for tables. kind: the only kind of number to which it applies.
     """
@@ -108,6 +109,7 @@ class Reason(Model):
     cause: str
     short: str = ""
     tested: Text | None = None
+    proved: bool = False
     kind: Text | None = None
 
 

@@ -87,15 +87,18 @@ def reasons(of_kinds: Sequence[ClaimVerdict], file: File) -> list[Reason]:
 
 
 def basis(reason: Reason, claim: str, statuses: Statuses) -> str:
-    """What a reason rests on: the status of the cause whose runs it names; else `drawn` or `run`; else `conjecture`."""
+    """What a reason rests on: the status of the cause whose runs it names; else `drawn` or `run`; else `proved` or
+    `conjecture`."""
     if reason.tested is None:
-        return CONJECTURE
+        return "proved" if reason.proved else CONJECTURE
     return statuses.get((reason.tested, claim), "drawn" if "--draws" in reason.tested.split() else "run")
 
 
 def full(reason: Reason, claim: str, statuses: Statuses) -> Markdown:
     """A reason in full, what it rests on, and the experiment that shows it."""
-    runs = f": {reason.tested}" if reason.tested else ""
+    runs = (
+        f": {reason.tested}" if reason.tested else ": [derivation](../../docs/derivations.md)" if reason.proved else ""
+    )
     return Markdown(f"{reason.cause} ({basis(reason, claim, statuses)}{runs})")
 
 

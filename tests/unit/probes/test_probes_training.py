@@ -195,6 +195,19 @@ def test_bad_parameters(probe, words):
         check(of_partial(3, **probe))
 
 
+def test_what_a_library_takes_in_a_call_is_part_of_the_latency_of_partial_collectives_alone(tmp_path):
+    call_s = 4 * STEP_S
+    plain, charged = (
+        {
+            row["collective"]: row["latency_s"]["mean"]
+            for row in run(of_partial(4, bytes=[64], **probe), folder)["result"]["rows"]
+        }
+        for folder, probe in ((tmp_path / "plain", {}), (tmp_path / "charged", {"call_s": call_s}))
+    )
+    assert charged["solo"] == pytest.approx(plain["solo"] + call_s)
+    assert charged["allreduce"] == pytest.approx(plain["allreduce"])
+
+
 def test_a_line_without_partial_collectives():
     assert partial_collectives.summary_line(partial_collectives.latency_ratios([])) == ""
     assert partial_collectives.parse_initiator("quorum 3", 4) == ("quorum", 3)

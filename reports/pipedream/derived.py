@@ -30,6 +30,7 @@ from repro.reports.pipedream.stages import (
     machines,
     shape,
 )
+from repro.training.evaluation.metrics import lower_is_better, reaches_target
 
 MEMORY = ("weights_bytes", "stash_bytes", "activation_bytes")
 COUNTED: dict[str, Callable[..., Any]] = {
@@ -99,9 +100,10 @@ def overhead_grows(group: Runs, along: str, each: Sequence[str]) -> Outcome:
 
 
 def epochs_to(run: Found, target: float) -> float:
-    """Epochs to the first evaluation at or above the target; infinity if there is none."""
+    """Epochs to the first evaluation as good as the target, or better; infinity if there is none."""
     metric = run.identity.metric
-    reached = [point["epoch"] or 0.0 for point in run.training.curve if (point.get(metric) or 0.0) >= target]
+    scored = [(point["epoch"] or 0.0, point.get(metric)) for point in run.training.curve]
+    reached = [epoch for epoch, score in scored if score is not None and reaches_target(metric, score, target)]
     return min(reached, default=float("inf"))
 
 
@@ -115,7 +117,7 @@ def row_rate(runs: Runs, of: Rates, row: str, variant: str) -> float | None:
 
 @function
 def epochs_ratio(group: Runs, variant: str, over: str, share: float = 1.0) -> Outcome:
-    """Epochs of `over` to the target / those of `variant`; share: of the highest common target."""
+    """Epochs of `over` to the target / those of `variant`; share: of the best common target."""
     return _reached(group, variant, over, share, 1.0)
 
 
@@ -135,14 +137,15 @@ def time_to_accuracy(
 def _reached(group: Runs, variant: str, over: str, share: float, faster: float) -> Outcome:
     """(epochs of `over` / epochs of `variant`) x faster, one a seed.
 
-    The target is `share` of the highest that all runs have, in place of the paper's advertised accuracy.
+    The target is `share` of the best that all runs have, in place of the paper's advertised accuracy.
     """
     sides = [group.seeds(name) for name in (variant, over)]
     if missing := [name for name, runs in zip((variant, over), sides, strict=True) if not runs]:
         return Outcome(reason=f"no results for {', '.join(missing)}")
     if not (common := set.intersection(*(set(run.training.targets) for runs in sides for run in runs.values()))):
         return Outcome(reason="the runs have no target in common")
-    target = share * max(map(float, common))
+    targets, metric = sorted(map(float, common)), group.first.identity.metric
+    target = targets[0] / share if lower_is_better(metric) else share * targets[-1]
     reached, base = ({seed: epochs_to(run, target) for seed, run in runs.items()} for runs in sides)
     values = {seed: faster * quotient(base[seed], reached[seed]) for seed in sorted({*reached} & {*base})}
     known = {seed: value for seed, value in values.items() if value == value}

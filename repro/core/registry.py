@@ -205,6 +205,7 @@ HOMES = {
     "imbalance": "repro.algorithms.imbalance",
     "metric": "repro.training.evaluation.metrics",
     "configuration": "repro.experiment.schema",
+    "optimizer": "repro.experiment.optimizer",
     "launcher": "repro.launch",
     "fabric": "repro.fabric",
 }

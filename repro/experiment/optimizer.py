@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,6 +13,15 @@ from repro.core.errors import InputError
 from repro.core.fields import Model, NonNegative, Positive
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
+ENDING = ("cosine", "polynomial")  # schedules whose rate is 0 at the end
+
+
+@dataclass(frozen=True)
+class OnlyWith:
+    """On an entry: it has an effect only where another entry has one of these values."""
+
+    entry: str
+    values: tuple[str, ...]
 
 
 class Optimizer(Model):
@@ -26,17 +37,19 @@ class Optimizer(Model):
     weight_decay: NonNegative = 0.0
     # inverse_sqrt and inverse: of the proofs that Pipe-SGD 3.3 adapts (its reference [23], Langford et al., NIPS 2009)
     schedule: Literal["constant", "inverse_sqrt", "inverse", "step", "exponential", "cosine", "polynomial"] = "constant"
-    milestones: list[Positive] = Field(default_factory=list)
-    decay: Annotated[float, Field(gt=0, le=1)] = 0.1
+    milestones: Annotated[list[Positive], OnlyWith("schedule", ("step",))] = Field(default_factory=list)
+    decay: Annotated[float, Field(gt=0, le=1), OnlyWith("schedule", ("step", "exponential"))] = 0.1
     warmup: list[Positive] = Field(default_factory=list)
     clip_norm: Positive | None = None
     name: Literal["sgd", "rmsprop", "adamw"] = "sgd"
-    alpha: Annotated[float, Field(ge=0, lt=1)] = 0.99
-    eps: Positive = 1e-8
-    every: Positive | None = None
-    over: Positive | None = None
-    power: Positive = 1.0
-    betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] = Field(default_factory=lambda: [0.9, 0.999])
+    alpha: Annotated[float, Field(ge=0, lt=1), OnlyWith("name", ("rmsprop",))] = 0.99
+    eps: Annotated[Positive, OnlyWith("name", ("rmsprop", "adamw"))] = 1e-8
+    every: Annotated[Positive | None, OnlyWith("schedule", ("exponential",))] = None
+    over: Annotated[Positive | None, OnlyWith("schedule", ENDING)] = None
+    power: Annotated[Positive, OnlyWith("schedule", ("polynomial",))] = 1.0
+    betas: Annotated[list[Beta], Field(min_length=2, max_length=2), OnlyWith("name", ("adamw",))] = Field(
+        default_factory=lambda: [0.9, 0.999]
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Optimizer:
@@ -52,5 +65,22 @@ class Optimizer(Model):
 
     def within(self, epochs: float) -> Optimizer:
         """The optimizer for a run of `epochs`: there a cosine or polynomial schedule ends, unless `over` is set."""
-        ends = self.schedule in ("cosine", "polynomial")
+        ends = self.schedule in ENDING
         return self.model_copy(update={"over": epochs}) if ends and self.over is None else self
+
+
+def effective_optimizer(optimizer: Mapping[str, Any]) -> dict[str, Any]:
+    """A configured optimizer without options that have no effect, the name of plain SGD and a constant schedule."""
+    plain = {name: Optimizer.model_fields[name].default for name in ("name", "schedule")}
+    complete = {**plain, **optimizer}
+
+    def has_effect(name: str) -> bool:
+        field = Optimizer.model_fields.get(name)
+        conditions = [entry for entry in (field.metadata if field else ()) if isinstance(entry, OnlyWith)]
+        return all(complete[condition.entry] in condition.values for condition in conditions)
+
+    return {
+        name: value
+        for name, value in optimizer.items()
+        if value not in (None, [], plain.get(name)) and has_effect(name)
+    }

@@ -30,6 +30,8 @@ from repro.core.errors import InputError
 from repro.core.fields import Model, Text, check_fields
 from repro.experiment.files import config_file, own_file
 from repro.experiment.inputs import entry_at
+from repro.experiment.optimizer import Optimizer, effective_optimizer
+from repro.records.neutral import neutral_value
 from repro.records.paper_numbers import parse_number, printed_number, read_numbers
 
 # column -> unit in the table -> conversion of the table's value into the column's
@@ -114,11 +116,11 @@ ALWAYS = (
     *("workers", "batch", "epochs"),
     *(f"optimizer.{entry}" for entry in ("lr", "momentum", "weight_decay", "schedule")),
 )
-WHERE_SET = (  # not listed at a NEUTRAL value
-    *("accumulate", "optimizer.milestones", "optimizer.power", "optimizer.warmup", "optimizer.clip_norm"),
+WHERE_SET = (  # not listed at its default, or without effect
+    "accumulate",
+    *(f"optimizer.{entry}" for entry in Optimizer.model_fields),
     *(f"dataset.{option}" for option in ("image_size", "held", "flip", "pad", "crop", "colour")),
 )
-NEUTRAL: tuple[Any, ...] = (None, [], 1, False)
 
 
 class Printed(Model):
@@ -154,7 +156,8 @@ def read_hyperparameters(experiment: str, resolved: Mapping[str, Any]) -> list[P
     resolved: its composed configuration. InputError with file and entry if the table has no such number.
     """
     sources: dict[str, Any] = own_file(experiment).get("hyperparameters") or {}
-    set_here = [name for name in WHERE_SET if entry_at(resolved, name) not in NEUTRAL]
+    effective = {**resolved, "optimizer": effective_optimizer(resolved["optimizer"])}
+    set_here = [name for name in WHERE_SET if entry_at(effective, name) not in (None, neutral_value(name))]
     names = dict.fromkeys([*ALWAYS, *set_here, *sources]) if sources else {}
     return [_parameter(experiment, resolved, name, sources.get(name, "no source")) for name in names]
 

@@ -26,11 +26,11 @@ from torch import nn
 
 from repro.core.errors import InputError
 from repro.core.fields import Count
+from repro.core.word_numbers import BOS, EOS, PAD
 from repro.models._lstm import Lstm
 from repro.models._shapes import Dropout
 
 TAKES = "captioned clips"
-PAD, BOS, EOS = range(3)  # word numbers, as in repro.data.sets.msvd
 RANGE = 0.08
 
 

@@ -19,10 +19,10 @@ from torch import nn
 
 from repro.core.errors import InputError
 from repro.core.fields import Count
+from repro.core.word_numbers import PAD
 from repro.models._shapes import Dropout, named_blocks
 
 TAKES = "sentence pairs"
-PAD = 0  # the word number of padding, as in repro.data.sets.multi30k
 
 
 def build(

@@ -26,7 +26,8 @@ class AllreduceOptions:
 
     codec: str = "none"
     algorithm: str = "ring"
-    pieces: Annotated[Count, Field(le=limits.PIECES)] = 4  # of a block, with algorithm ring_pipelined only
+    # of a block, with algorithm ring_pipelined only
+    pieces: Annotated[Count, Field(le=limits.PIECES)] = limits.DEFAULT_PIECES
 
     def __post_init__(self) -> None:
         check_codec(self.codec, self.algorithm)

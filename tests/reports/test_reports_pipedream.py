@@ -22,6 +22,14 @@ from repro.reports.pipedream.stages import PIPEDREAM, SINGLE
 CLAIMS = {claim.id: claim for claim in claims.read_claims(Path(stages.__file__).with_name("claims.yaml")).claims}
 
 
+@pytest.mark.parametrize(("metric", "scores"), [("top1", [0.5, None, 0.8, 0.9]), ("perplexity", [200, None, 90, 80])])
+def test_epochs_to_a_target_know_whether_lower_is_better(metric, scores):
+    curve = [{"epoch": epoch, metric: score} for epoch, score in enumerate(scores, 1)]
+    run = SimpleNamespace(identity=SimpleNamespace(metric=metric), training=SimpleNamespace(curve=curve))
+    assert derived.epochs_to(run, scores[2]) == 3
+    assert derived.epochs_to(run, {"top1": 0.99, "perplexity": 70}[metric]) == float("inf")
+
+
 @pytest.fixture
 def page(reported):
     return reported("pipedream").page

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from repro.algorithms.timing.collective_forms import (
     FLOAT32,
-    PIECES,
     hop_work,
     largest_block,
     log2_rounds,
@@ -23,6 +22,7 @@ from repro.algorithms.timing.collective_forms import (
 )
 from repro.algorithms.timing.sparse_forms import ELEMENT
 from repro.algorithms.timing.step_forms import pipe_limited, server_step
+from repro.experiment.limits import DEFAULT_PIECES
 from repro.fabric.codecs import Codec
 from repro.fabric.costs import Costs
 
@@ -54,7 +54,7 @@ def ring_pipelined_even(p: int, alpha: float, wire: float, work: float, pieces: 
 
 
 def piece_stages(
-    p: int, n: int, beta: float, costs: Costs, codec: Codec, pieces: int = PIECES
+    p: int, n: int, beta: float, costs: Costs, codec: Codec, pieces: int = DEFAULT_PIECES
 ) -> tuple[float, float, int]:
     """(wire, work, pieces) for `ring_pipelined_even`: times of the largest piece, and the pieces of a block."""
     block = largest_block(p, n) // FLOAT32

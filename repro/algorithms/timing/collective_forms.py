@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from repro.experiment.limits import DEFAULT_PIECES
+
 if TYPE_CHECKING:
     from repro.fabric.codecs import Codec
     from repro.fabric.costs import Costs
 
 FLOAT32 = 4
-PIECES = 4  # default number of pieces of a block in the pipelined ring (`repro.fabric.collectives.pipelined`)
 
 
 def largest_block(p: int, n: int) -> int:
@@ -59,14 +60,14 @@ def codec_device(n: int, costs: Costs, codec: Codec) -> tuple[float, float]:
 
 
 def ring_pipelined(
-    p: int, n: int, alpha: float, beta: float, gamma: float = 0.0, sync: float = 0.0, pieces: int = PIECES
+    p: int, n: int, alpha: float, beta: float, gamma: float = 0.0, sync: float = 0.0, pieces: int = DEFAULT_PIECES
 ) -> float:
     """Pipelined ring allreduce (Pipe-SGD section 3.2, Figure 3 (a)): each block in `pieces`, exact by recursion."""
     return sync + _pipeline(p, n, alpha, lambda length: length * FLOAT32 * beta, lambda b: b * gamma, pieces, True)
 
 
 def ring_pipelined_encoded(
-    p: int, n: int, alpha: float, beta: float, costs: Costs, codec: Codec, pieces: int = PIECES
+    p: int, n: int, alpha: float, beta: float, costs: Costs, codec: Codec, pieces: int = DEFAULT_PIECES
 ) -> float:
     """`ring_pipelined` with a codec inside each hop, on each piece (Figure 3 (b)); costs as in `ring_encoded`."""
     wire, work = lambda length: codec.wire_bytes(length) * beta, lambda block: hop_work(block, costs, codec)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from repro.answers.claims.stats import DASH, TIMES
-from repro.answers.tables.selection import effective_optimizer
+from repro.core.registry import home_module
 from repro.records.kinds import SIMULATED
 from repro.records.record import TrainResult
 from repro.records.variants import finished_at
@@ -112,7 +112,8 @@ def _shape(value: Any) -> Any:
 
 def _optimizer(run: Found) -> str:
     """`lr 0.1, momentum 0`, and the schedule of the learning rate if it is not constant."""
-    return _joined(effective_optimizer(run.identity.optimizer), " ", ", ") if run.identity.trains else ""
+    effective = home_module("optimizer").effective_optimizer
+    return _joined(effective(run.identity.optimizer), " ", ", ") if run.identity.trains else ""
 
 
 def _joined(entries: Mapping[str, Any], between: str, after: str) -> str:

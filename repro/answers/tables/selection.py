@@ -20,19 +20,6 @@ ALL = "all"  # an experiment's runs may differ in any condition
 Key = tuple[Any, ...]
 
 
-def effective_optimizer(optimizer: Mapping[str, Any]) -> dict[str, Any]:
-    """A configured optimizer without options that have no effect, the name of plain SGD and a constant schedule."""
-    options = {name: value for name, value in optimizer.items() if value is not None and value != []}
-    schedule = options.get("schedule", "constant")
-    used_by = {"milestones": ("step",), "every": ("exponential",), "decay": ("step", "exponential"),
-               "over": ("cosine", "polynomial"), "power": ("polynomial",)}  # fmt: skip
-    unused = {name for name, schedules in used_by.items() if schedule not in schedules}
-    unused |= {"schedule"} if schedule == "constant" else set()
-    of_optimizer = {"rmsprop": {"name", "alpha", "eps"}, "adamw": {"name", "betas", "eps"}}
-    unused |= {"name", "alpha", "eps", "betas"} - of_optimizer.get(options.get("name", "sgd"), set())
-    return {name: value for name, value in options.items() if name not in unused}
-
-
 def place_of_group(run: Found) -> Key:
     """What all runs of one group share: experiment, kind, scale and, unless they are simulated, the machine."""
     testbed = run.identity.testbed

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from repro.core.not_none import not_none
+from repro.core.word_numbers import BOS, EOS, OWN, PAD, UNK
 from repro.data.base import Samples, choose_rows, move_tensor
 from repro.data.readers.msvd_clips import Clip, Source
 from repro.data.readers.text import IGNORED
-from repro.data.readers.tokens import BOS, EOS, OWN, PAD, UNK
 
 
 class Captioned(Samples):

@@ -84,7 +84,6 @@ def _clip(path: Path, number: int, line: str) -> Clip:
     return Clip(name, int(end) - int(start), captions)
 
 
-FEATURES = 4096  # of a frame, from VGG's fc7
 NOISE, SHOWN = 0.5, 0.1  # deviation of a frame's noise; least share of a clip's captions for a word to be visible
 
 

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 
 from repro.core.not_none import not_none
+from repro.core.word_numbers import BOS, EOS, PAD
 from repro.data.base import EVALUATION_BATCH, EVALUATION_VALUES, Samples, choose_rows, move_tensor
 from repro.data.minibatches import AHEAD, PrefetchQueue, Shuffled, reader_threads, seeded_generator
 from repro.data.readers.text import IGNORED
-from repro.data.readers.tokens import BOS, EOS, PAD, Pair, pair_length
+from repro.data.readers.tokens import Pair, pair_length
 from repro.data.readers.ucf101_videos import Frames, Source, Video
 
 

@@ -1,4 +1,4 @@
-"""Numbers of words: four special tokens, vocabularies, and pairs of sentences."""
+"""Vocabularies, and pairs of sentences."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from repro.core.word_numbers import OWN
+
 if TYPE_CHECKING:
     import numpy as np
-
-PAD, BOS, EOS, UNK = OWN = range(4)
 
 Pair = tuple["np.ndarray", "np.ndarray"]  # word numbers of a source and its target, without <bos> and <eos>
 

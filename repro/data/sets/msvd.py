@@ -38,9 +38,10 @@ from pydantic import Field
 
 from repro.core.errors import NotHere
 from repro.core.fields import Count, Model, check_fields
+from repro.core.word_numbers import OWN
 from repro.data import files
 from repro.data.files import File, combined_checksum
-from repro.data.readers.tokens import OWN, build_vocabulary
+from repro.data.readers.tokens import build_vocabulary
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset

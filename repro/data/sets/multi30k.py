@@ -30,9 +30,10 @@ from pydantic import Field
 
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, check_fields
+from repro.core.word_numbers import OWN, UNK
 from repro.data import counter_rng, files
 from repro.data.files import File, combined_checksum, gzipped_text
-from repro.data.readers.tokens import OWN, UNK, Pair, build_vocabulary, pair_length
+from repro.data.readers.tokens import Pair, build_vocabulary, pair_length
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from repro.core.errors import InputError
+from repro.experiment.limits import DEFAULT_PIECES
 from repro.fabric.base import MAIN, Fabric
 from repro.fabric.codecs import make_codec
 from repro.fabric.collectives import dense as collectives
@@ -52,7 +53,7 @@ class CompressedAllreduce:
         codec_name: str,
         algorithm: str,
         channel: int = MAIN,
-        pieces: int = collectives.PIECES,
+        pieces: int = DEFAULT_PIECES,
         seed: int = 0,
         resource: str = "device",
     ):

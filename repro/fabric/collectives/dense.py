@@ -15,7 +15,7 @@ from repro.core.errors import unknown_name
 from repro.fabric.base import MAIN, DoneWork, Fabric, Work
 from repro.fabric.codecs import Codec, NoCodec
 from repro.fabric.collectives.blocks import TAG, chunk_bounds, cut_vector, piece_bounds, reduce_cost, spend_sync
-from repro.fabric.collectives.pipelined import PIECES, ring_pipelined, ring_pipelined_encoded
+from repro.fabric.collectives.pipelined import ring_pipelined, ring_pipelined_encoded
 from repro.fabric.collectives.sharded import sharded_server_allreduce
 from repro.fabric.meta_tensors import add_tensor, clone_tensor, empty_like
 
@@ -281,7 +281,6 @@ def allreduce_algorithm(name: str) -> Callable[[Fabric, torch.Tensor, int], None
 
 __all__ = [
     "ALLREDUCE",
-    "PIECES",
     "allreduce_algorithm",
     "chunk_bounds",
     "cut_vector",

@@ -6,12 +6,11 @@ from collections import deque
 
 import torch
 
+from repro.experiment.limits import DEFAULT_PIECES
 from repro.fabric.base import MAIN, DoneWork, Fabric, Work
 from repro.fabric.codecs import Codec, NoCodec
 from repro.fabric.collectives.blocks import TAG, piece_bounds, reduce_cost, spend_sync
 from repro.fabric.meta_tensors import empty_like
-
-PIECES = 4  # default number of pieces of a block
 
 
 def ring_pipelined_encoded(
@@ -84,7 +83,7 @@ def ring_pipelined_encoded(
     return pieces
 
 
-def ring_pipelined(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN, pieces: int = PIECES) -> None:
+def ring_pipelined(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN, pieces: int = DEFAULT_PIECES) -> None:
     """Sum in place, `pieces` to a block: 2 (p-1)/p n beta + alpha where communication hides the rest
     (`repro.algorithms.timing.collective_forms` has all cases)."""
     flat = vector.view(-1)

@@ -9,6 +9,7 @@ import torch
 
 from repro.algorithms.timing import collective_forms, sparse_forms
 from repro.core.errors import FaultError
+from repro.experiment.limits import DEFAULT_PIECES
 from repro.fabric.base import Fabric
 from repro.fabric.codecs import make_codec as find_codec
 from repro.fabric.collectives import dense
@@ -33,7 +34,7 @@ class Call(NamedTuple):
     name: str
     elements: int
     codec: str = "none"
-    pieces: int = dense.PIECES
+    pieces: int = DEFAULT_PIECES
     density: float = 1.0
 
     @property
@@ -52,7 +53,7 @@ def bind_collective(fabric: Fabric, call: Call) -> Callable[[torch.Tensor], Any]
     name = "ring" if call.name == "dense" else call.name
     if name in SPARSE:
         return _sparse(fabric, call)
-    if name in RINGS and (call.codec != "none" or call.pieces != dense.PIECES):
+    if name in RINGS and (call.codec != "none" or call.pieces != DEFAULT_PIECES):
         allreduce = CompressedAllreduce(fabric, call.elements, call.codec, name, pieces=call.pieces)
         return lambda x: allreduce.decompress(allreduce.reduce(allreduce.compress(x)), x)
     if name == "auto":

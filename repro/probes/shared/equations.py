@@ -13,7 +13,7 @@ from repro.fabric.codecs import Codec, make_codec
 from repro.probes.shared.computation import Compute
 from repro.probes.shared.fabric_model import FabricModel
 
-FORMS = {"ring": collective_forms.ring_encoded, "ring_pipelined": collective_forms.ring_pipelined_encoded}
+ALGORITHMS = ("ring", "ring_pipelined")  # that have an equation
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,10 @@ def check_predictable(name: str, options: Any) -> None:
     """InputError for a strategy or options that no equation here predicts."""
     if name not in PREDICTIONS:
         raise unknown_name("strategy of a timing model", name, PREDICTIONS)
-    if name != "ps_sync" and options.algorithm not in FORMS:
+    if name != "ps_sync" and options.algorithm not in ALGORITHMS:
         raise InputError(
-            f"probe.strategies: algorithm '{options.algorithm}' has no equation in the paper; valid: {', '.join(FORMS)}"
+            f"probe.strategies: algorithm '{options.algorithm}' has no equation in the paper; valid: "
+            f"{', '.join(ALGORITHMS)}"
         )
     if getattr(options, "warmup_epochs", 0):
         raise InputError("probe.strategies: warmup_epochs must be 0: a timing probe has its own warm-up steps")
@@ -124,7 +125,10 @@ def _segmented(options: Any, basis: Basis) -> Prediction:
 
 def _allreduce_s(options: Any, used: Codec, n: int, basis: Basis) -> float:
     """Seconds of the ring that the options name, on a gradient of n bytes."""
-    return FORMS[options.algorithm](basis.p, n, basis.fabric.alpha, basis.fabric.beta, basis.fabric.costs, used)
+    ring = basis.p, n, basis.fabric.alpha, basis.fabric.beta, basis.fabric.costs, used
+    if options.algorithm == "ring_pipelined":
+        return collective_forms.ring_pipelined_encoded(*ring, options.pieces)
+    return collective_forms.ring_encoded(*ring)
 
 
 def _printed_ring_s(used: Codec, basis: Basis) -> float:

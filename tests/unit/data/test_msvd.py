@@ -12,10 +12,10 @@ import torch
 
 from repro import data
 from repro.core.errors import InputError, NotHere
+from repro.core.word_numbers import BOS, EOS, PAD, UNK
 from repro.data.readers import msvd_clips
 from repro.data.readers.msvd_clips import Clip, Extracted, Generated
 from repro.data.readers.text import IGNORED
-from repro.data.readers.tokens import BOS, EOS, PAD, UNK
 from repro.data.sets import msvd
 from tests.unit.data.conftest import needs, real, write_table
 

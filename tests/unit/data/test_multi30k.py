@@ -13,9 +13,9 @@ import torch
 
 from repro import data
 from repro.core.errors import InputError
+from repro.core.word_numbers import BOS, EOS, PAD, UNK
 from repro.data import files
 from repro.data.readers.text import IGNORED
-from repro.data.readers.tokens import BOS, EOS, PAD, UNK
 from repro.data.sets import multi30k
 from tests.unit.data.conftest import needs, real, trained, write_table
 

@@ -57,6 +57,24 @@ def test_each_is_a_line_with_the_overridden_value():
     assert "optimizer.weight_decay = 0.0001; assumed: the released code" in lines
 
 
+def test_an_entry_that_is_set_is_listed_also_if_its_value_equals_1(monkeypatch):
+    """True == 1 and 1.0 == 1, but neither is the default."""
+    resolved = config.compose("gtopk/fig8", [], "quick")
+    changed = {
+        "optimizer": resolved["optimizer"] | {"clip_norm": 1.0, "schedule": "step", "milestones": [3], "decay": 0.5},
+        "dataset": resolved["dataset"] | {"flip": True},
+    }
+    monkeypatch.setattr(quoted, "own_file", lambda _: {"hyperparameters": {"epochs": "chosen here"}})
+    added = {
+        name: {one.name for one in read_hyperparameters("gtopk/fig8", resolved | values)}
+        for name, values in {"before": {}, "after": changed}.items()
+    }
+    assert added["after"] - added["before"] >= {
+        *("optimizer.clip_norm", "optimizer.milestones", "optimizer.decay", "dataset.flip")
+    }
+    assert not {"optimizer.power", "optimizer.alpha", "accumulate"} & added["after"]
+
+
 def test_a_parameter_without_a_source_is_listed_and_experiments_may_have_none(monkeypatch):
     resolved = config.compose("gtopk/fig8", [], "quick")
     assert read_hyperparameters("gtopk/fig8", resolved) == []

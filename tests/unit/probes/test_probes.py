@@ -31,6 +31,7 @@ STRATEGIES = {
     "D-Sync": {"name": "dsync"},
     "D-Sync + Q": {"name": "dsync", "codec": "quantize8"},
     "D-Sync pipelined": {"name": "dsync", "algorithm": "ring_pipelined"},
+    "D-Sync pipelined, 1 piece": {"name": "dsync", "algorithm": "ring_pipelined", "pieces": 1},
     "Pipe-SGD": {"name": "pipe_sgd"},
     "Pipe-SGD + T": {"name": "pipe_sgd", "codec": "truncate16"},
     "Pipe-SGD, K = 3": {"name": "pipe_sgd", "K": 3},

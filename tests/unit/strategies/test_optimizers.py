@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 import torch
 
-from repro.answers.tables.selection import effective_optimizer
 from repro.experiment.expand import expand_runs
 from repro.experiment.key import keyed_values
-from repro.experiment.optimizer import Optimizer
+from repro.experiment.optimizer import Optimizer, effective_optimizer
 from repro.testing import small
 from repro.testing.small import SGD
 from repro.training.model_shard import ModelShard
@@ -74,6 +75,15 @@ def test_reports_show_options_that_matter():
     assert effective_optimizer(rmsprop) == {k: v for k, v in rmsprop.items() if k != "milestones"}
     step = effective_optimizer(new | {"schedule": "step", "milestones": [3]})
     assert step["milestones"] == [3] and step["decay"] == 0.1 and "name" not in step
+
+
+@pytest.mark.parametrize("schedule", get_args(Optimizer.model_fields["schedule"].annotation))
+def test_an_option_is_shown_if_the_schedule_depends_on_it(schedule):
+    values = {"lr": 0.1, "schedule": schedule, "milestones": [2], "decay": 0.5, "every": 2, "over": 8, "power": 2.0}
+    rates = [Schedule(Optimizer(**values), 3).rate(t) for t in range(1, 20)]
+    for option, other in {"milestones": [3], "decay": 0.3, "every": 3, "over": 9, "power": 3.0}.items():
+        changed = [Schedule(Optimizer(**values | {option: other}), 3).rate(t) for t in range(1, 20)]
+        assert (option in effective_optimizer(values)) == (changed != rates), option
 
 
 # --- averaging parameters instead of gradients

@@ -58,16 +58,26 @@ def plan_runs(
     if "torch" in sys.modules:
         from repro.experiment.requested import runs_of
 
+        check_quoted(names)
         return Plan(*runs_of(**request))
     key = [request, plan_inputs()]
     if (answer := user_cache.load_cached("plan", key)) is not None:
         sys.stderr.write(answer["stderr"])
     else:
         check_given(names, overrides, scale)
+        check_quoted(names)
         answer = ask_helper(request, pools)
         if (watched := answer.pop("watched")) is not None:
             user_cache.save_cached("plan", key, answer, watched)
     return Plan([Run.of_plain(each) for each in answer["runs"]], answer["left_out"])
+
+
+def check_quoted(names: Sequence[str]) -> None:
+    """InputError for a printed number of an experiment that is not there: the end of the command shows it."""
+    from repro.experiment.quoted import quoted_numbers
+
+    for name in names:
+        quoted_numbers(name)
 
 
 def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> None:
@@ -75,7 +85,6 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
     PyTorch, which takes seconds. What only a plugin's code knows is checked later."""
     from repro.experiment import config, expand, grid, plugins
     from repro.experiment.compose import Composer, value_of
-    from repro.experiment.quoted import quoted_numbers
     from repro.experiment.schema import RunConfig
     from repro.experiment.sources import is_made_by_code
     from repro.experiment.testbeds import kind_of
@@ -85,7 +94,6 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
         (plain, swept), base = grid.split_overrides(configured), grid.keep_single_values(configured)
         several = (f"{key}={value}" for key, values in swept.items() for value in values)
         Composer(name, scale).check(words := [*plain, *several])
-        quoted_numbers(name)  # which the end of the command shows
         values = list(filter(None, map(value_of, words)))
         for path, value in values:
             check_value(RunConfig, path, value)

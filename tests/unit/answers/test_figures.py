@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from repro.answers.claims import verdict
 from repro.answers.figures import drawing, looks
 from repro.answers.figures import specification as figures
 from repro.core.errors import InputError
@@ -167,8 +168,11 @@ def test_words_and_causes_are_legible_and_told_apart_without_colour():
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    sections = yaml.safe_load(looks.PALETTE.read_text())
-    words = {name: look for name, look in sections["verdicts"].items() if name != "paper's range"}  # which is no text
-    for shown in (words, sections["causes"]):
-        assert all(1.05 / (luminance(look["colour"]) + 0.05) >= 4.5 for look in shown.values())
-        assert len({look["marker"] for look in shown.values()}) == len(shown)
+    causes = yaml.safe_load(looks.PALETTE.read_text())["causes"].values()
+    words = [word for word in verdict.WORDS.values() if word.colour]
+    for shown in (
+        [(word.colour, word.marker) for word in words],
+        [(look["colour"], look["marker"]) for look in causes],
+    ):
+        assert shown and all(1.05 / (luminance(colour) + 0.05) >= 4.5 for colour, _ in shown)
+        assert len({marker for _, marker in shown}) == len(shown)

@@ -12,11 +12,10 @@ from repro.answers.pages.files import Files
 from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.render import template, write_page
 from repro.records import catalogue
-from repro.records.filters import select_rows
 from repro.records.record import Found
 from repro.records.run_columns import run_row
 from repro.records.tables import make_frame
-from repro.records.variants import newest, of_one_machine
+from repro.records.variants import STRATEGY, but_strategy, machine_of, newest, of_one_machine, user_changes
 
 PAGE = "baselines"
 BASE, PLACE = "D-Sync", ["experiment", "testbed", "scale"]
@@ -38,13 +37,19 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
 
 
 def run_table(runs: list[Found]) -> pd.DataFrame:
-    """A row a run: times in milliseconds; `over`: the speed-up over D-Sync on the same testbed and scale."""
+    """A row a run: times in milliseconds; `over`: the speed-up over D-Sync on the same machine, all else equal."""
     table = make_frame([run_row(run) for run in runs])
     if not runs:
         return table
     table["step_ms"], table["exposed_ms"] = 1e3 * table["step_s"], 1e3 * table["exposed_s"]
     table["sent_kb"], table["by"] = table["bytes_sent"] / 1e3, table["launcher"] + ", " + table["fabric"]
-    base = select_rows(table, {"variant": BASE}).groupby(PLACE)["step_ms"].median().rename("base")
-    table = table.join(base, on=PLACE)
-    table["over"] = table["base"] / table["step_ms"]
+    shared = but_strategy([run.identity for run in runs])
+    places = pd.Series([(*alike, machine_of(run)) for alike, run in zip(shared, runs, strict=True)], table.index)
+    base_ms = table["step_ms"].where([is_base(run) for run in runs]).groupby(places).median()
+    table["over"] = places.map(base_ms) / table["step_ms"]
     return table.sort_values([*PLACE, "strategy", "variant"])
+
+
+def is_base(run: Found) -> bool:
+    """Whether a run is D-Sync as its experiment has it."""
+    return run.identity.variant == BASE and not any(path.startswith(STRATEGY) for path in user_changes(run.identity))

@@ -12,6 +12,7 @@ from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
 from repro.records.filters import select_rows
 from repro.records.tables import list_entries, make_frame
+from repro.records.variants import user_changes
 from repro.reports.eagersgd.contradictions import HOROVOD, PAPER, SPEEDUP, checks, implied, of_table1
 
 DEEP500 = "Synch-SGD (Deep500)"
@@ -120,13 +121,12 @@ def losses(results: Results) -> pd.DataFrame:
     for name, step in FIGURES["Figure 10"].items():
         for kind, group in results.of(name).items():
             for run in group.records.values():
-                variant, _, delay = run.label.removesuffix(" ms").rpartition(" ")
-                entries = {"panel": f"{kind}, {step or 'step as it is'}", "delay": f"{delay} ms", "kind": kind}
-                rows += [
-                    point | entries | {"variant": variant}
-                    for point in list_entries("points", run.record)
-                    if delay.isdigit()
-                ]
+                factors = run.identity.factors
+                if "delay_ms" not in factors or user_changes(run.identity):
+                    continue
+                entries = {"panel": f"{kind}, {step or 'step as it is'}", "delay": f"{factors['delay_ms']} ms"}
+                entries |= {"kind": kind, "variant": factors["method"]}
+                rows += [point | entries for point in list_entries("points", run.record)]
     return make_frame(rows)
 
 

@@ -17,7 +17,7 @@ from repro.answers.tables.runs import Runs
 from repro.records.filters import select_rows
 from repro.records.record import Found
 
-MODES = ("default", "layerwise", "ibatch")
+MODES = DEFAULT, LAYERWISE, IBATCH = "default", "layerwise", "ibatch"
 WHOLE = "per_rank.forward_end_s"  # from the first pull's request to the end of the forward pass
 
 

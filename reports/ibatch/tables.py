@@ -16,7 +16,7 @@ from repro.answers.tables.results import Results
 from repro.answers.tables.runs import row_of
 from repro.records.filters import select_rows
 from repro.records.record import Found
-from repro.reports.ibatch.derived import read_batches, read_waits
+from repro.reports.ibatch.derived import DEFAULT, IBATCH, LAYERWISE, read_batches, read_waits
 
 PAPER = "ibatch"
 ESTIMATED, OF_26 = "estimated processors", f"processors implied by 26{TIMES}"
@@ -24,7 +24,7 @@ ESTIMATED, OF_26 = "estimated processors", f"processors implied by 26{TIMES}"
 NETWORKS = {"googlenet": "GoogLeNet", "inception": "Inception-V3", "vgg19": "VGG19", "vgg19-22k": "VGG19-22K"}
 OTHER = "other"
 VGG19, VGG19_22K = NETWORKS["vgg19"], NETWORKS["vgg19-22k"]
-SINGLE, DEFAULT, LAYERWISE, IBATCH = "single", "default", "layerwise", "ibatch"
+SINGLE = "single"
 CALLED = {DEFAULT: "default", LAYERWISE: "layer by layer", IBATCH: "iBatch"}  # the paper's names
 IMPLIED = "-implied"
 SCALING = "Section Scalability"

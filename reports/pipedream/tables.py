@@ -15,6 +15,7 @@ from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
 from repro.records.filters import select_rows
 from repro.records.record import Found
+from repro.records.variants import user_changes
 from repro.reports.pipedream import contradictions
 from repro.reports.pipedream.derived import over, row_rate
 from repro.reports.pipedream.stages import (
@@ -33,7 +34,7 @@ from repro.reports.pipedream.stages import (
 GIVEN = "paper-config"  # PipeDream in the configuration that the paper prints
 VARIANTS = {"model-parallel": "model parallelism", "straight": "straight pipeline", BSP: "BSP", PIPEDREAM: "PipeDream",
             GIVEN: "PipeDream, as printed", ASP: "ASP"}  # fmt: skip
-OVER = {"speed-up over 1 machine": "one machine", "speed-up over BSP": "BSP"}
+OVER = {contradictions.OVER_ONE: "one machine", contradictions.OVER_BSP: "BSP"}
 BASES = {"one machine": SINGLE, "BSP": BSP, "ring allreduce": ALLREDUCE}
 CLAIMS = {  # (variant, base) -> the pattern of the claim of this speed-up, one an experiment
     ("model-parallel", SINGLE): "model-parallel-*", ("straight", SINGLE): "straight-?", (BSP, SINGLE): "*[ab]-bsp",
@@ -100,7 +101,7 @@ def saved_bytes(results: Results) -> pd.DataFrame:
             saved = {name: 1 - sent[name] / sent[BSP] for name in known}
             rows += [{"row": ROWS[row], "kind": kind, "variant": VARIANTS[name], "saved": share}
                      for name, share in saved.items()]  # fmt: skip
-    printed = quoted(PAPER).where(quantity="communication reduction over BSP")
+    printed = quoted(PAPER).where(quantity=contradictions.REDUCTION)
     theirs = printed.assign(kind="paper", saved=printed["value"].astype(float) / 100)
     columns = ["row", "kind", "variant", "saved"]
     every = pd.concat([theirs[columns], pd.DataFrame(rows, columns=columns)])
@@ -123,9 +124,9 @@ def accuracy(results: Results) -> pd.DataFrame:
     rates, rows = median_rates(table1) if table1 else {}, []
     for figure, row in CURVES.items() if group and table1 else ():
         for run in group.records.values() if row in rows_of(results) else ():
-            name, _, count = run.label.rpartition("-")
-            rate = row_rate(table1, rates, row, name) if count == str(machines(table1, row)) else None
-            if rate:
+            name = run.identity.factors.get("method", "")
+            as_planned = run.identity.workers == machines(table1, row) and not user_changes(run.identity)
+            if as_planned and (rate := row_rate(table1, rates, row, name)):
                 about = {"figure": figure, "strategy": VARIANTS[name], "seed": run.identity.seed}
                 rows += [about | {"kind": run.kind, "accuracy": point[run.identity.metric],
                                   "hours": (point["epoch"] or 0.0) * 1e6 * images.iloc[0] / rate / 3600}

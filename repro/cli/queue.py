@@ -43,7 +43,7 @@ def parse_minutes(text: str) -> float:
 
 
 def cmd_queue(args: argparse.Namespace) -> int:
-    from repro.core.paths import results_root
+    from repro.core.paths import PACKED, results_root
     from repro.experiment.overrides import check_override, parts_of
     from repro.launch import queue
 
@@ -56,7 +56,7 @@ def cmd_queue(args: argparse.Namespace) -> int:
     for override in args.overrides:
         check_override(override, parts_of({}))
     check_committed()
-    out = args.out or results_root() / "packed"
+    out = args.out or results_root() / PACKED
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -16,7 +16,10 @@ UNFINISHED = "unfinished"  # beside it: the folder of committed checkpoints
 # files in a run's folder: its record, its event log, and its resolved configuration
 RECORD_FILE, EVENTS_FILE, CONFIG_FILE = "summary.json", "events.jsonl", "config.yaml"
 # other names in the workspace; no paper may have them
-RESERVED = (REFERENCE, UNFINISHED, "packed", "pages", "faults", "slurm", "mlflow-artifacts", "mlflow.db", "mlflow.lock")
+PACKED, PAGES, FAULTS, SUBMISSIONS = "packed", "pages", "faults", "slurm"
+MLFLOW_FILES, MLFLOW_DATABASE, MLFLOW_LOCK = "mlflow-artifacts", "mlflow.db", "mlflow.lock"
+OF_WORKSPACE = (PACKED, PAGES, FAULTS, SUBMISSIONS, MLFLOW_FILES, MLFLOW_DATABASE, MLFLOW_LOCK)
+RESERVED = (REFERENCE, UNFINISHED, *OF_WORKSPACE)
 
 
 def is_checkout() -> bool:
@@ -45,4 +48,4 @@ def reports_root() -> Path:
     """The folder of built pages: `$REPRO_REPORTS`, else `pages/` of the workspace."""
     if path := os.environ.get("REPRO_REPORTS"):
         return Path(path).resolve()
-    return results_root() / "pages"
+    return results_root() / PAGES

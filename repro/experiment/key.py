@@ -18,6 +18,7 @@ from repro.experiment.schema import RunConfig
 from repro.experiment.versions import StoredDigests, edited_parts, versions_of
 from repro.records import provenance
 from repro.records.configured import roles_of
+from repro.records.units import METADATA
 
 
 class Keys:
@@ -82,8 +83,7 @@ def keyed_values(config: RunConfig) -> dict[str, Any]:
     for name, role in roles.items():
         if role.keyed == "always":  # at its default
             parts.setdefault(name, RunConfig.model_fields[name].get_default(call_default_factory=True))
-    for entry in ("sources", "inputs"):  # describe a testbed's numbers
-        parts["testbed"].pop(entry, None)
+    parts["testbed"] = {name: value for name, value in parts["testbed"].items() if name not in METADATA}
     if config.draws:  # their number does not count: more draws extend the same sweep
         parts["inputs"] = draws.describe_inputs(config)
     for part, plugin in (("strategy", config.strategy), ("model", config.model), ("dataset", config.dataset)):

@@ -26,10 +26,10 @@ from repro.core.paths import EVENTS_FILE, RECORD_FILE
 from repro.records import provenance
 from repro.records.events import line_of, parse_events
 from repro.records.record import SCHEMA, Record
-from repro.records.unfinished import Unfinished
+from repro.records.unfinished import FILE, Unfinished
 
 MANIFEST, SUMMARY = "manifest.json", RECORD_FILE
-UNFINISHED = STATE, EVENTS, CHECKPOINT = "unfinished.json", EVENTS_FILE, "checkpoint.pt"
+UNFINISHED = STATE, EVENTS, CHECKPOINT = FILE, EVENTS_FILE, "checkpoint.pt"
 # limits on the memory that an archive may take
 MOST_BYTES = 2**26  # of a member; a summary has some kilobytes, one with intervals a few megabytes
 MOST_TOTAL = 2**28  # of all members

@@ -21,10 +21,9 @@ Values = dict[str, Any]  # path -> value: a number, a text, true, false, or a li
 DESCRIPTION = "testbed.network"  # text for display
 OF_SIMULATION = ("testbed.fair", "testbed.share_spread")  # unused by emulated testbeds, which inherit them
 # entries of an emulated testbed alone, and those that say which it is
-OF_EMULATION = ("slow_down", "shrink", "send_buffer", "name", "kind", "launcher", "network", "sources")
+OF_EMULATION = ("slow_down", "shrink", "send_buffer", "name", "kind", "launcher", "network")
 OF_PAPERS = ("paper/", "emulated/")  # testbeds
-ASSUMED = ("inputs", "bounds")  # entries of a testbed with the uncertainty of its parameters
-NO_PARAMETERS = (*ASSUMED, "claims")  # entries of a testbed
+ASSUMED = ("inputs", "bounds")  # those of METADATA that hold the uncertainty of a testbed's parameters
 DEEPEST = 20  # levels of nested mappings
 
 
@@ -60,9 +59,9 @@ class RecordedTestbed(NamedPart):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What a modelled testbed has, without the uncertainty of it; {} of a measured one."""
+        """What a modelled testbed has, without what only describes it; {} of a measured one."""
         entries = {} if self.kind == kinds.MEASURED else self.model_dump(exclude_unset=True)
-        return {name: value for name, value in entries.items() if name not in NO_PARAMETERS}
+        return {name: value for name, value in entries.items() if name not in METADATA}
 
     @property
     def shared_constants(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 UNITS = ("_s", "_s_per_byte", "bytes", "_Bps", "_gbit", "seconds")
-# entries of a testbed that describe its numbers; `bounds`: in records of before 2026-11-26
+# entries of a testbed that describe its numbers and change no run; `bounds`: in records of before 2026-11-26
 METADATA = ("sources", "inputs", "bounds", "claims", "implied")
 
 

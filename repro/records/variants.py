@@ -181,8 +181,13 @@ def place_and_seed(run: HasIdentity) -> tuple[Hashable, ...]:
 
 
 def of_one_machine(run: HasResult) -> tuple[Hashable, ...]:
-    """`place_and_seed`, and the class of the hardware, which does not count for simulated runs."""
-    return (*place_and_seed(run), run.kind != SIMULATED and run.record.hardware.class_)
+    """`place_and_seed`, and the machine."""
+    return (*place_and_seed(run), machine_of(run))
+
+
+def machine_of(run: HasResult) -> str | None:
+    """The class of the hardware; None for simulated runs, for which it does not count."""
+    return None if run.kind == SIMULATED else run.record.hardware.class_
 
 
 def newest(runs: Iterable[Run], same: Callable[[Run], Hashable]) -> list[Run]:

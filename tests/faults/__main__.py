@@ -12,7 +12,7 @@ from repro.cli.main import run_reporting_errors
 from repro.cli.options import Parser, as_json, parse_count
 from repro.core import command_process, safe_files
 from repro.core.errors import InputError, unknown_name
-from repro.core.paths import results_root
+from repro.core.paths import FAULTS, results_root
 from tests.faults import series
 
 
@@ -35,7 +35,7 @@ def inject_faults() -> None:
             raise unknown_name(option, wrong, names)
     if not args.minutes > 0:
         raise InputError(f"--minutes {args.minutes:g}: must be above 0")
-    folder = results_root() / "faults"
+    folder = results_root() / FAULTS
     safe_files.make_folder(folder)
     chosen = args.strategy or valid["strategy"], args.fault or valid["fault"]
     command_process.start_guard()

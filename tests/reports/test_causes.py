@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from repro.answers.claims.causes import judge_causes, read_causes
+from repro.answers.claims.causes import judge_causes, number_with, read_causes
 from repro.answers.claims.claims import Reason
+from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
 from repro.answers.claims.stats import format_number
 from repro.answers.pages import wording
@@ -17,6 +18,7 @@ from repro.answers.pages.files import Files
 from repro.core.errors import InputError
 from tests.reports.data.planned import NOWHERE, shown
 from tests.reports.data.summaries import FIG4, make
+from tests.support.records import found_of
 
 OURS, SECOND = "speedup-vs-dsync", "dsync-truncation-not-ideal"
 CAUSE = {
@@ -45,6 +47,16 @@ def runs(faster: float):
         if run["strategy"] == "pipe_sgd":
             run["final"] = run["final"] | {"train_s": dsync / faster * run["iterations"]}
     return shown("pipesgd", made, FIG4)
+
+
+def test_drawn_inputs_speak_to_times_alone_in_causes_as_in_verdicts(tmp_path):
+    (cause,) = read(tmp_path, CAUSE)
+    claims = {claim.id: claim for claim in claims_of("pipesgd").claims}
+    runs = [Drawn(found_of(make(name, "simulated")), []) for name in ("D-Sync", "Pipe-SGD + T")]
+    evaluator = ClaimEvaluator(claims_of("pipesgd"), lambda name, kind: None, NOWHERE, lambda name: Sweeps(runs))
+    assert number_with(cause, claims[OURS], evaluator) is not None
+    accuracy = claims["accuracy-pipe-sgd-t"]
+    assert number_with(cause, accuracy, evaluator) is evaluator.evidence(accuracy, "simulated") is None
 
 
 def statuses(causes, **faster):

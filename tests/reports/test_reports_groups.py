@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from repro.answers.pages import provenance
 from repro.answers.tables.results import arrange
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import keys_of
 from repro.records import catalogue
+from repro.reports import baselines
 from tests.reports.data.planned import NOWHERE, shown
 from tests.reports.data.probes import probe, timing_result, timings
 from tests.reports.data.summaries import ALEXNET, FIG4, alexnet, all_runs, make, taken_by_others, timing_only
@@ -159,3 +162,24 @@ def test_of_each_run_the_latest_counts_and_of_a_testbed_its_latest_parameters():
     after = timing(kind="simulated", workers=4, testbed_model={"alpha_s": 1.0})
     after["provenance"] = new["provenance"]
     assert list(shown("pipesgd", [before, after], "timing-model")["simulated"].frame["workers"]) == [4]
+
+
+@pytest.mark.parametrize("description", ["sources", "inputs", "implied"])
+def test_other_words_about_a_testbed_leave_its_older_runs_beside_a_new_number_of_workers(description):
+    before = timing(kind="simulated", workers=2)
+    described = before["testbed_model"] | {description: {"alpha_s": "in other words"}}
+    after = timing(kind="simulated", workers=4, testbed_model=described)
+    after["provenance"] = after["provenance"] | {"finished_at": "2027-01-01T00:00:00+00:00"}
+    assert set(shown("pipesgd", [before, after], "timing-model")["simulated"].frame["workers"]) == {2, 4}
+
+
+def test_a_baseline_is_of_the_same_machine_and_number_of_workers():
+    def of(variant, cores, workers, seconds):
+        changes = {"hardware": {"class": f"cpu-{cores}core"}, "workers": workers, "step": {"mean_s": seconds}}
+        changes |= {"changed": ["workers"]} if workers != 4 else {}
+        return found_of(make(variant, **changes))
+
+    runs = [of("D-Sync", 2, 4, 8.0), of("D-Sync", 64, 4, 1.0), of("D-Sync", 2, 8, 20.0)]
+    runs += [of("Pipe-SGD", 2, 4, 4.0), of("Pipe-SGD", 64, 4, 0.5), of("Pipe-SGD", 2, 8, 10.0)]
+    table = baselines.run_table(runs)
+    assert list(table.loc[table["strategy"] == "pipe_sgd", "over"]) == [2.0] * 3

@@ -175,9 +175,7 @@ def number_with(cause: Cause, claim: Claim, evaluator: ClaimEvaluator) -> float 
 
 def _number(claim: Claim, kind: str, evaluator: ClaimEvaluator) -> float | None:
     """Our number for a claim with every input at its best guess."""
-    group = evaluator.find(claim.experiment, kind)
-    if group is None and kind == SIMULATED and (sweeps := evaluator.drawn(claim.experiment)):
-        group = sweeps.configured
+    group = evaluator.runs_for(claim, kind)
     return None if group is None else median_or_none(outcome_of(claim, group).values.values())
 
 

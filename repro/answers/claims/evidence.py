@@ -84,10 +84,7 @@ class ClaimEvaluator:
         """The evidence from one kind of number; None without results of that kind."""
         if claim.value is None:
             return None
-        group = self.find(claim.experiment, kind)
-        sweeps = self.drawn(claim.experiment) if claim.about == "time" and kind in (SIMULATED, EMULATED) else None
-        if kind == SIMULATED and sweeps and group is None:
-            group = sweeps.configured
+        group, sweeps = self.runs_for(claim, kind), self.sweeps_for(claim, kind)
         if group is None:
             return None
         if reason := not_testable(claim, group):
@@ -110,6 +107,17 @@ class ClaimEvaluator:
                 else replace(evidence, not_drawn=reason_without_draws(group))
             )
         return evidence
+
+    def runs_for(self, claim: Claim, kind: str) -> Runs | None:
+        """The runs of a kind that speak to a claim; for a simulated time without any the sweeps' as configured."""
+        group = self.find(claim.experiment, kind)
+        if group is None and kind == SIMULATED and (sweeps := self.sweeps_for(claim, kind)):
+            return sweeps.configured
+        return group
+
+    def sweeps_for(self, claim: Claim, kind: str) -> Sweeps | None:
+        """The sweeps that speak to a claim: inputs are drawn for times alone."""
+        return self.drawn(claim.experiment) if claim.about == "time" and kind in (SIMULATED, EMULATED) else None
 
     def _simulated(self, claim: Claim, group: Runs, evidence: Evidence, sweeps: Sweeps | None) -> Evidence:
         """A simulated time, or a number from times: over the draws of assumed inputs and the simulation's error.

@@ -113,6 +113,13 @@ class Sample:
         return Share(sum(map(holds, self.values)), len(self.values), self.drawn)
 
 
+def range_within_90(values: Sequence[float]) -> tuple[float, float]:
+    """The values that enclose 90 % of a sample."""
+    ordered = sorted(values)
+    low, high = (ordered[round(share * (len(ordered) - 1))] for share in WITHIN_90)
+    return low, high
+
+
 @dataclass(frozen=True)
 class Interval:
     """A point, and the range around it that holds 90 % of the draws, or all seeds and repetitions.
@@ -127,10 +134,10 @@ class Interval:
     @classmethod
     def of(cls, point: float, sample: Sample) -> Interval:
         """The range of a sample."""
-        ordered = sorted(value for value in sample.values if not math.isnan(value)) or [point]
-        low, high = (ordered[round(q * (len(ordered) - 1))] for q in (WITHIN_90 if sample.drawn else (0, 1)))
+        known = [value for value in sample.values if not math.isnan(value)] or [point]
+        low, high = range_within_90(known) if sample.drawn else (min(known), max(known))
         if sample.drawn and not low < point < high:
-            point = median(ordered)
+            point = median(known)
         return cls(low, point, high).around(point)
 
     def around(self, point: float) -> Interval:

@@ -13,9 +13,8 @@ from typing import Any
 
 from repro.answers.mlflow.source import Source
 from repro.core import safe_files
+from repro.core.paths import MLFLOW_FILES
 from repro.core.terminal import warn
-
-FOLDER = "mlflow-artifacts"  # in the results folder; also the scheme of places on a server
 
 
 def is_http(uri: str) -> bool:
@@ -41,13 +40,13 @@ def send_files(store: Any, experiment: str, info: Any, source: Source) -> None:
     place = info.artifact_uri
     if is_http(store.uri):
         allowed = _is_on_server(place)
-        where, remedy = f"{FOLDER}:/PATH", "start the server with --serve-artifacts"
+        where, remedy = f"{MLFLOW_FILES}:/PATH", "start the server with --serve-artifacts"
     else:
         target = _folder_of(store.root, experiment) / safe_files.check_plain("MLflow run", info.run_id) / "artifacts"
         if allowed := place == target.as_uri():
             safe_files.make_folder(target)
             safe_files.check_tree(target)
-        where, remedy = str(store.root.resolve() / FOLDER), "`repro track sync` sends all to a new database"
+        where, remedy = str(store.root.resolve() / MLFLOW_FILES), "`repro track sync` sends all to a new database"
     if not allowed:
         warn(f"MLflow ({store.name}) wants files of runs outside of {where}: they are not sent; {remedy}")
         return
@@ -59,7 +58,7 @@ def send_files(store: Any, experiment: str, info: Any, source: Source) -> None:
 def _folder_of(root: Path, experiment: str) -> Path:
     for part in experiment.split("/"):
         safe_files.check_plain("MLflow experiment: paper, experiment or kind", part)
-    folder = root.resolve() / FOLDER / experiment
+    folder = root.resolve() / MLFLOW_FILES / experiment
     safe_files.check_links(folder)
     return folder
 
@@ -68,4 +67,4 @@ def _is_on_server(place: str) -> bool:
     """Whether the tracking server itself takes the files, below the path of its artifacts."""
     parts = urllib.parse.urlsplit(place)
     below = urllib.parse.unquote(parts.path).strip("/").split("/")
-    return parts.scheme == FOLDER and not (parts.netloc or parts.query) and all(map(safe_files.is_plain, below))
+    return parts.scheme == MLFLOW_FILES and not (parts.netloc or parts.query) and all(map(safe_files.is_plain, below))

@@ -24,11 +24,13 @@ from repro.answers.mlflow.source import Source
 from repro.core import safe_files
 from repro.experiment import papers
 from repro.records import variants
+from repro.records.busy import SEVERAL_MACHINES
 from repro.records.identity import Identity
 from repro.records.record import Data, Record, TrainResult
+from repro.records.units import METADATA
 
 # entries that name the run or the origin of values, and configure nothing
-NOT_PARAMETERS = ("changed", "sources", "inputs", "bounds", "claims", "paper", "experiment")
+NOT_PARAMETERS = ("changed", *METADATA, "paper", "experiment")
 
 
 class Point(NamedTuple):
@@ -163,7 +165,7 @@ def tag_values(source: Source) -> dict[str, Any]:
         "repro.key": source.key,
         "repro.run": source.run,
         "mlflow.source.name": f"repro run {experiment_path(identity)}",
-        "mlflow.source.type": "JOB" if launcher == "srun" else "LOCAL",
+        "mlflow.source.type": "JOB" if launcher == SEVERAL_MACHINES else "LOCAL",
         "mlflow.source.git.commit": source.provenance.get("commit"),
     }
 

@@ -16,9 +16,8 @@ from repro.answers.mlflow.artifacts import location_for
 from repro.answers.mlflow.server_responses import MOST_BYTES, MOST_S, REDIRECTED, TOO_LONG, limit_responses
 from repro.core import locks, safe_files
 from repro.core.errors import FaultError, InputError
-from repro.core.paths import results_root
+from repro.core.paths import MLFLOW_DATABASE, MLFLOW_LOCK, results_root
 
-DATABASE = "mlflow.db"  # in the results folder
 # tag of an experiment; without it the UI opens its page for language models
 KIND_OF_PAGE, TRAINING = "mlflow.experimentKind", "custom_model_development"
 NOTE = "mlflow.note.content"  # the description of a run or an experiment in the UI
@@ -82,7 +81,7 @@ def tracking_uri(uri: str | None = None, root: Path | None = None) -> str:
     """
     uri = uri or os.environ.get("MLFLOW_TRACKING_URI")
     if not uri:
-        path = str((root or results_root()).resolve() / DATABASE)
+        path = str((root or results_root()).resolve() / MLFLOW_DATABASE)
         # SQLAlchemy ends a path at ? and decodes nothing, so a path with ? needs SQLite's own URI; with the scheme
         # sqlite:/// MLflow would create a folder of that name
         return f"sqlite+pysqlite:///file:{urllib.parse.quote(path)}?uri=true" if "?" in path else f"sqlite:///{path}"
@@ -168,9 +167,9 @@ def open_store(uri: str, root: Path) -> Any:
     if not is_sqlite(uri):
         return MlflowClient(uri)
     root.mkdir(parents=True, exist_ok=True)
-    safe_files.check_links(root / DATABASE)
+    safe_files.check_links(root / MLFLOW_DATABASE)
     # processes that create the same database at once would corrupt it
-    path = root / "mlflow.lock"
+    path = root / MLFLOW_LOCK
     if (lock := locks.take_lock(path, wait_s=LOCK_S)) is None:
         raise FaultError(f"{path} is held by {locks.lock_users(path)}, not free within {LOCK_S:g} s")
     with lock:

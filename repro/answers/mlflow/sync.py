@@ -13,7 +13,7 @@ from typing import NamedTuple
 from repro.answers.mlflow.send import send_run, show_experiment
 from repro.answers.mlflow.source import Source, of_folder, of_record
 from repro.answers.mlflow.store import Store, reason
-from repro.core import safe_files
+from repro.core import locks, safe_files
 from repro.core.errors import FaultError, InputError, ReproError
 from repro.core.paths import EVENTS_FILE, RECORD_FILE, REFERENCE, results_root
 from repro.core.terminal import warn
@@ -114,7 +114,7 @@ def as_fault(error: Exception, store: Store, what: str) -> ReproError:
 def _is_running(folder: Path) -> bool:
     """Whether a command runs it now (`repro.launch.runner.run_folder`), which mirrors it too."""
     try:
-        with safe_files.open_file(folder / "run.lock") as file:
+        with safe_files.open_file(folder / locks.RUN) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

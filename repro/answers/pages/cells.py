@@ -63,14 +63,13 @@ def testbed_parameters(runs: Iterable[Found]) -> pd.DataFrame:
     import pandas as pd
 
     beds = (run.identity.testbed for run in runs if run.kind == SIMULATED)
-    models = {testbed.name: testbed.parameters for testbed in beds}
     rows = []
-    for testbed, model in sorted(models.items()):
-        sources = model.get("sources") or {}
-        own = {name: value for name, value in model.items() if name not in ("name", "kind", "launcher", "sources")}
-        for name, value in pd.json_normalize(own).to_dict("records")[0].items():
-            path = str(name)
+    for name, testbed in sorted({testbed.name: testbed for testbed in beds}.items()):
+        sources = testbed.options.get("sources") or {}
+        own = {entry: value for entry, value in testbed.parameters.items() if entry not in ("name", "kind", "launcher")}
+        for entry, value in pd.json_normalize(own).to_dict("records")[0].items():
+            path = str(entry)
             source = next((sources[key] for key in (path, path.partition(".")[0], "all") if key in sources), DASH)
-            rows.append((path, f"{value:g}" if isinstance(value, float) else str(value), source, testbed))
+            rows.append((path, f"{value:g}" if isinstance(value, float) else str(value), source, name))
     table = pd.DataFrame(rows, columns=["parameter", "value", "source", "testbeds"])
     return table.groupby(["parameter", "value", "source"], sort=False)["testbeds"].agg(", ".join).reset_index()

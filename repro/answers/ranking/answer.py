@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from repro.answers.claims.verdict import WITHIN_90
+from repro.answers.claims.verdict import range_within_90
 from repro.answers.ranking import draws, flips, forms, memory, question, simulate, statistical
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, read_candidates
 from repro.answers.ranking.setting import Setting
@@ -148,8 +148,8 @@ def rank_strategies(
     rows = []
     for name in sorted(points, key=lambda name: (not fits[name], points[name].seconds)):
         candidate, step = among[name], points[name]
-        low, high = (np.sort(at[name])[int(end * draws.DRAWS)] for end in WITHIN_90)
-        ends = min(float(low), step.seconds), max(float(high), step.seconds)
+        low, high = range_within_90(at[name])
+        ends = min(low, step.seconds), max(high, step.seconds)
         shares, cost = fastest_shares(among, fitting_at, candidate, at[name]), statistical.statistical_cost(candidate)
         rows.append(Row(candidate, step, *ends, shares, nbytes[name], simulated_s.get(name), cost, fits[name]))
     kinds = [kind for kind in (SYNCHRONOUS, ANY) if chosen is None]

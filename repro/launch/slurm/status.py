@@ -18,14 +18,14 @@ from typing import Any
 from repro.core import safe_files, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
-from repro.core.paths import EVENTS_FILE, results_root
+from repro.core.paths import EVENTS_FILE, SUBMISSIONS, results_root
 from repro.launch.slurm import client
 from repro.records import store
 from repro.records.events import read_events
 
 
 def submissions_root() -> Path:
-    return results_root() / "slurm"
+    return results_root() / SUBMISSIONS
 
 
 def new_folder(experiment: str) -> Path:

@@ -7,7 +7,6 @@ runs on a GPU without stalls, and on meta tensors without arithmetic.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,17 +23,38 @@ class Codec(ABC):
 
     name: str
     lossless: bool = False
+    wire_type: torch.dtype = torch.float32  # of the wire tensor's entries
 
     def __init__(self, seed: int = 0):
         self.seed = seed
 
-    @abstractmethod
     def encode(self, values: torch.Tensor) -> torch.Tensor:
-        """The wire tensor of a contiguous float32 vector; it shares no memory with the vector, except for `none`."""
+        """The wire tensor of a contiguous float32 vector; it shares no memory with the vector, except for `none`.
 
-    @abstractmethod
+        On the meta device nothing is computed, as torch's operations there take longer than a simulated message.
+        """
+        return self._empty_wire(values) if values.is_meta else self._encode(values)
+
+    def encode_in_place(self, values: torch.Tensor) -> torch.Tensor:
+        """As `encode`, with the same bits, but overwrites `values`."""
+        return self._empty_wire(values) if values.is_meta else self._encode(values, in_place=True)
+
     def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """Decode a wire tensor into `out` (n,); returns `out`."""
+        return out if out.is_meta else self._decode(wire, out)
+
+    @abstractmethod
+    def _encode(self, values: torch.Tensor, in_place: bool = False) -> torch.Tensor:
+        """The wire tensor; in_place: `values` may be overwritten."""
+
+    @abstractmethod
+    def _decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        """Decode into `out`; returns it."""
+
+    def _empty_wire(self, values: torch.Tensor) -> torch.Tensor:
+        """An uninitialised wire tensor of these values."""
+        entries = self.wire_bytes(values.numel()) // self.wire_type.itemsize
+        return torch.empty(entries, dtype=self.wire_type, device=values.device)
 
     @abstractmethod
     def wire_bytes(self, n: int) -> int:
@@ -42,15 +62,11 @@ class Codec(ABC):
 
     def add(self, mine: torch.Tensor, incoming: torch.Tensor, n: int) -> torch.Tensor:
         """One hop of a ring (section 3.2): decode both wire tensors, add, encode; returns the sum's wire tensor."""
-        if mine.is_meta:  # a dozen meta operations would take longer than a simulated message
+        if mine.is_meta:
             return mine
         total = self.decode(mine, torch.empty(n, device=mine.device))
         total += self.decode(incoming, torch.empty(n, device=mine.device))
         return self.encode_in_place(total)
-
-    def encode_in_place(self, values: torch.Tensor) -> torch.Tensor:
-        """As `encode`, with the same bits, but overwrites `values`."""
-        return self.encode(values)
 
     def state_dict(self) -> dict[str, Any]:
         """The state on which the next `encode` depends: empty except for codecs that draw random numbers."""
@@ -69,7 +85,10 @@ class NoCodec(Codec):
     def encode(self, values: torch.Tensor) -> torch.Tensor:
         return values
 
-    def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    def _encode(self, values: torch.Tensor, in_place: bool = False) -> torch.Tensor:
+        return values
+
+    def _decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         if wire.data_ptr() != out.data_ptr():
             out.copy_(wire)
         return out
@@ -89,21 +108,16 @@ class Truncate16(Codec):
     """
 
     name = "truncate16"
+    wire_type = torch.bfloat16
 
-    def encode(self, values: torch.Tensor) -> torch.Tensor:
-        if values.is_meta:
-            return torch.empty_like(values, dtype=torch.bfloat16)
+    def _encode(self, values: torch.Tensor, in_place: bool = False) -> torch.Tensor:
         # with the low bits cleared the conversion to bfloat16 is exact; unlike a strided copy it is vectorised
-        return (values.view(torch.int32) & ~LOW_16_BITS).view(torch.float32).to(torch.bfloat16)
+        bits = values.view(torch.int32)
+        cleared = bits.bitwise_and_(~LOW_16_BITS) if in_place else bits & ~LOW_16_BITS
+        return cleared.view(torch.float32).to(torch.bfloat16)
 
-    def encode_in_place(self, values: torch.Tensor) -> torch.Tensor:
-        if values.is_meta:
-            return self.encode(values)
-        values.view(torch.int32).bitwise_and_(~LOW_16_BITS)
-        return values.to(torch.bfloat16)
-
-    def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        return out if out.is_meta else out.copy_(wire)
+    def _decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        return out.copy_(wire)
 
     def wire_bytes(self, n: int) -> int:
         return 2 * n
@@ -113,16 +127,6 @@ class Scaled(Codec):
     """A codec whose wire tensor is the vector's largest magnitude (float32), then small numbers relative to it."""
 
     HEADER = 4  # bytes
-
-    def encode(self, values: torch.Tensor) -> torch.Tensor:
-        return self._encode(values, torch.div)
-
-    def encode_in_place(self, values: torch.Tensor) -> torch.Tensor:
-        return self._encode(values, torch.Tensor.div_)
-
-    @abstractmethod
-    def _encode(self, values: torch.Tensor, divide: Callable[..., torch.Tensor]) -> torch.Tensor:
-        """The wire tensor; `divide` divides values by the magnitude, in place or not."""
 
 
 class Quantize8(Scaled):
@@ -136,23 +140,22 @@ class Quantize8(Scaled):
 
     name = "quantize8"
     LEVELS = 127
+    wire_type = torch.int8
 
-    def _encode(self, values: torch.Tensor, divide: Callable[..., torch.Tensor]) -> torch.Tensor:
-        wire = torch.empty(self.wire_bytes(values.numel()), dtype=torch.int8, device=values.device)
-        if values.is_meta:
-            return wire
+    def _encode(self, values: torch.Tensor, in_place: bool = False) -> torch.Tensor:
+        wire = self._empty_wire(values)
         if values.numel() == 0:
             return wire.zero_()
         low, high = torch.aminmax(values)
         largest = torch.maximum(-low, high)
         wire[: self.HEADER].view(torch.float32).copy_(largest)
         # divide first, because LEVELS / largest overflows for tiny ranges; an all-zero vector divides by SMALLEST
-        relative = divide(values, largest.clamp_min(SMALLEST))
+        relative = torch.div(values, largest.clamp_min(SMALLEST), out=values if in_place else None)
         wire[self.HEADER :].copy_(relative.mul_(self.LEVELS).round_())
         return wire
 
-    def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        if out.numel() and not out.is_meta:
+    def _decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        if out.numel():
             # in this order the largest magnitude is restored exactly, and the largest float does not overflow
             torch.div(wire[self.HEADER :], self.LEVELS, out=out).mul_(wire[: self.HEADER].view(torch.float32))
         return out
@@ -172,23 +175,21 @@ class Ternary(Scaled):
     """
 
     name = "ternary"
+    wire_type = torch.uint8
 
     def __init__(self, seed: int = 0):
         super().__init__(seed)
         self.generator: torch.Generator | None = None
         self.resumed: torch.Tensor | None = None  # a loaded state, until the generator exists
 
-    def _encode(self, values: torch.Tensor, divide: Callable[..., torch.Tensor]) -> torch.Tensor:
-        n = values.numel()
-        wire = torch.empty(self.wire_bytes(n), dtype=torch.uint8, device=values.device)
-        if values.is_meta:
-            return wire
+    def _encode(self, values: torch.Tensor, in_place: bool = False) -> torch.Tensor:
+        n, wire = values.numel(), self._empty_wire(values)
         if n == 0:
             return wire.zero_()
         low, high = torch.aminmax(values)
         largest = torch.maximum(-low, high)
         wire[: self.HEADER].view(torch.float32).copy_((largest * 0 + largest).abs())  # NaN for an infinity
-        relative = divide(values, largest.clamp_min(SMALLEST))
+        relative = torch.div(values, largest.clamp_min(SMALLEST), out=values if in_place else None)
         uniform = self._uniform(values)  # in [0, 1): always below the largest, never below a zero
         quarter = wire.numel() - self.HEADER
         codes = torch.empty(4 * quarter, dtype=torch.uint8, device=values.device)
@@ -208,9 +209,7 @@ class Ternary(Scaled):
                 self.generator.set_state(self.resumed)
         return torch.rand(values.shape, generator=self.generator, device=values.device)
 
-    def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        if out.is_meta:
-            return out
+    def _decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         n, packed = out.numel(), wire[self.HEADER :]
         codes = torch.empty(4 * packed.numel(), dtype=torch.uint8, device=wire.device)
         for place, strip in enumerate(codes.view(4, -1)):

@@ -33,24 +33,21 @@ class WireFormat:
     def __init__(self, fabric: Fabric, name: str = "float32"):
         self.fabric, self.codec = fabric, make_codec(FORMATS[name])
         self.plain = self.codec.lossless
-        self.dtype = torch.float32 if self.plain else torch.bfloat16
 
     def empty(self, elements: int, device: torch.device) -> torch.Tensor:
         """A receive buffer for so many elements."""
-        return torch.empty(elements, dtype=self.dtype, device=device)
+        return torch.empty(elements, dtype=self.codec.wire_type, device=device)
 
     def encode(self, values: torch.Tensor) -> torch.Tensor:
         if self.plain:
             return values
         with self.fabric.compute(self._seconds("encode", values), "host"):
-            return self.empty(values.numel(), values.device) if values.is_meta else self.codec.encode(values)
+            return self.codec.encode(values)
 
     def decode(self, sent: torch.Tensor) -> torch.Tensor:
         if self.plain:
             return sent
         with self.fabric.compute(self._seconds("decode", sent), "host"):
-            if sent.is_meta:
-                return torch.empty(sent.numel(), device=sent.device)
             return self.codec.decode(sent, torch.empty(sent.numel(), device=sent.device))
 
     def _seconds(self, what: str, vector: torch.Tensor) -> float | None:

@@ -258,7 +258,6 @@ class Wire:
     def __init__(self, k: int, codec_name: str = "none"):
         self.k, self.codec = k, make_codec(codec_name)
         self.bytes = INDEX_BYTES * k + self.codec.wire_bytes(k)
-        self.value_type = self.codec.encode(torch.zeros(1)).dtype
 
     @property
     def lossless(self) -> bool:
@@ -282,7 +281,7 @@ class Wire:
         if message.storage_offset() % INDEX_BYTES:  # a row of an allgather
             message = message.clone()
         indices = message[: INDEX_BYTES * self.k].view(torch.int32)
-        encoded = message[INDEX_BYTES * self.k :].view(self.value_type)
+        encoded = message[INDEX_BYTES * self.k :].view(self.codec.wire_type)
         if self.lossless:
             return Sparse(encoded, indices)
         return Sparse(self.codec.decode(encoded, torch.empty(self.k, device=message.device)), indices)

@@ -24,11 +24,12 @@ class ForwardOnly(Codec):
     def __init__(self, inner: Codec):
         super().__init__()
         self.inner, self.name, self.lossless = inner, inner.name, inner.lossless
+        self.wire_type = inner.wire_type
 
-    def encode(self, values: torch.Tensor) -> torch.Tensor:
+    def _encode(self, values: torch.Tensor, in_place: bool = False) -> torch.Tensor:
         return self.inner.encode(values)
 
-    def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    def _decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         return self.inner.decode(wire, out)
 
     def wire_bytes(self, n: int) -> int:

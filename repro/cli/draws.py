@@ -175,16 +175,20 @@ def due_sweeps(paper: str) -> list[list[Sweeping]]:
     wanted = wanted_draws(draws_of_paper(paper)[1])
     due = [each for _, each in catalogue.sweeps(paper) if each.key in wanted]
     numbers = {variants.place(each): wanted[each.key] for each in due}
-    by_experiment: dict[str, list[Sweeping]] = {}
+    runs: dict[int, list[Run]] = {}  # number of draws -> runs
     for scale in sorted({each.identity.scale for each in due}):
         experiments = {each.identity.experiment for each in due if each.identity.scale == scale}
         files = own_files(experiment_names(paper, scale))
         names = [name for name, file in files.items() if file.get("experiment") in experiments]
         with Pools() as pools:
-            runs = plan_runs(names, [], scale, max(numbers.values()), pools, fetch=False, together=True).runs
-        for run in runs:
+            planned = plan_runs(names, [], scale, max(numbers.values()), pools, fetch=False, together=True).runs
+        for run in planned:
             if number := numbers.get(variants.place(run.config)):
-                by_experiment.setdefault(run.experiment, []).extend(of_runs([run], number, force=False))
+                runs.setdefault(number, []).append(run)
+    by_experiment: dict[str, list[Sweeping]] = {}
+    for number, several in runs.items():
+        for sweeping in of_runs(several, number, force=False):
+            by_experiment.setdefault(sweeping.run.experiment, []).append(sweeping)
     return [sweeps for sweeps in by_experiment.values() if any(sweeping.missing for sweeping in sweeps)]
 
 

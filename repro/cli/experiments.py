@@ -78,11 +78,11 @@ def format_plans(planned: Sequence[Plan]) -> str:
 def estimated_time(planned: Sequence[Plan]) -> str:
     """Estimated time of the runs to do: `12 min`, `at least 12 min` if that of some is unknown."""
     todo = [plan for plan in planned if plan.state != HERE]
-    known = [plan for plan in todo if plan.estimate.seconds is not None]
-    if not todo or not known:
+    unknown = sum(plan.estimate.seconds is None for plan in todo)
+    if unknown == len(todo):
         return "unknown" if todo else "-"
-    whole = total_duration([plan.run for plan in known], [plan.estimate for plan in known], _cores())
-    return f"{'' if known == todo else 'at least '}{format_duration(whole.seconds)}"
+    whole = total_duration([plan.run for plan in todo], [plan.estimate for plan in todo], _cores())
+    return f"{'at least ' if unknown else ''}{format_duration(whole.seconds)}"
 
 
 def _cores() -> int:

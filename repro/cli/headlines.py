@@ -94,7 +94,7 @@ def format_answer(judged: ClaimVerdict) -> str:
 
 
 def format_command(headline: Headline) -> str:
-    """`none; repro run pipesgd/fig4-mnist --scale full, which took 4 min where it was recorded`"""
+    """`none; repro run pipesgd/fig4-mnist --scale full takes about 4 min`"""
     if headline.claim.value is None:
         return "none; no run here answers it"
     took = "an unknown time" if headline.seconds is None else f"about {format_duration(headline.seconds)}"

@@ -18,8 +18,10 @@ RECORD_FILE, EVENTS_FILE, CONFIG_FILE = "summary.json", "events.jsonl", "config.
 # other names in the workspace; no paper may have them
 PACKED, PAGES, FAULTS, SUBMISSIONS = "packed", "pages", "faults", "slurm"
 MLFLOW_FILES, MLFLOW_DATABASE, MLFLOW_LOCK = "mlflow-artifacts", "mlflow.db", "mlflow.lock"
-OF_WORKSPACE = (PACKED, PAGES, FAULTS, SUBMISSIONS, MLFLOW_FILES, MLFLOW_DATABASE, MLFLOW_LOCK)
-RESERVED = (REFERENCE, UNFINISHED, *OF_WORKSPACE)
+RESERVED = (
+    *(REFERENCE, UNFINISHED),
+    *(PACKED, PAGES, FAULTS, SUBMISSIONS, MLFLOW_FILES, MLFLOW_DATABASE, MLFLOW_LOCK),
+)
 
 
 def is_checkout() -> bool:

@@ -3,4 +3,4 @@
 MAIN_LINE = "main"  # of a traced step: the main task of a rank
 COMMUNICATION = "communicate"
 COMPUTATION = ("forward", "backward", "update", "data")  # without compression, which a strategy adds
-PHASES = ("forward", "backward", "compress", "communicate", "wait", "update", "data", "imbalance", "other")
+PHASES = ("forward", "backward", "compress", COMMUNICATION, "wait", "update", "data", "imbalance", "other")

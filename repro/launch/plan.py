@@ -100,13 +100,15 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
         if not overrides or any(is_made_by_code(*each.split("=", 1)) for each in base):  # which imports PyTorch
             continue
         composed = config.compose_experiment(name, overrides, scale)
-        points = [(variant, *testbed) for variant in composed.variants for testbed in composed.testbeds.items()]
-        for first in points[:1]:  # the others' errors come later, in the same order
-            point = expand.compose_point(composed.composer, *first, composed.plain)
-            kind_of(point["testbed"])
-            for path, value in values:
-                check_option(point, path, value)
-            check_fields(RunConfig, point, context=plugins.CHECKED)
+        if not (composed.variants and composed.testbeds):
+            continue
+        # the errors of other points come later, in the same order
+        testbed, conditions = next(iter(composed.testbeds.items()))
+        point = expand.compose_point(composed.composer, composed.variants[0], testbed, conditions, composed.plain)
+        kind_of(point["testbed"])
+        for path, value in values:
+            check_option(point, path, value)
+        check_fields(RunConfig, point, context=plugins.CHECKED)
 
 
 def check_option(composed: Mapping[str, Any], path: str, value: object) -> None:

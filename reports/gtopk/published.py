@@ -64,8 +64,8 @@ def printed() -> pd.DataFrame:
     computation, and a worker's batch."""
     paper, rows = quoted(PAPER), []
     for model in MODELS:
-        printed_s = {name: paper.value("Table VI", model, "one GPU", name) for name in ("batch size", "iteration time")}
-        about = {"model": model, "batch": printed_s["batch size"], "computation_s": printed_s["iteration time"]}
+        numbers = {name: paper.value("Table VI", model, "one GPU", name) for name in ("batch size", "iteration time")}
+        about = {"model": model, "batch": numbers["batch size"], "computation_s": numbers["iteration time"]}
         for algorithm in ALGORITHMS:
             seconds = MOST * about["batch"] / paper.value("Table VII", model, algorithm, "throughput, P = 32")
             rows += [about | {"algorithm": algorithm, "workers": P, "seconds": s}

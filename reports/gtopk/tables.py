@@ -98,7 +98,8 @@ def collectives(results: Results) -> pd.DataFrame:
     places = ["panel", "x", "algorithm", "ranks", "bytes"]
     line = ours[places].drop_duplicates().sort_values(places).assign(kind=MODEL, seed=0)
     seconds = [
-        closed_form_s(fit.algorithm, fit.ranks, round(fit.bytes / 4), *alpha_beta()) for fit in line.itertuples()
+        closed_form_s(point.algorithm, point.ranks, round(point.bytes / 4), *alpha_beta())
+        for point in line.itertuples()
     ]
     return pd.concat([ours, line.assign(seconds=seconds)])
 

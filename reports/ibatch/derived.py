@@ -42,7 +42,7 @@ def ratio_of_rests(group: Runs, experiment: str, of: str, over: str, column: str
 def layer_ratio(group: Runs, layer: str, above: str, below: str) -> Outcome:
     """A layer's pull over its forward pass, or the reverse, from the profile measured by the default's run."""
     seconds = {seed: read_waits(run).get(layer) for seed, run in group.seeds("default").items()}
-    values = {seed: by_variant[above] / by_variant[below] for seed, by_variant in seconds.items() if by_variant}
+    values = {seed: waits[above] / waits[below] for seed, waits in seconds.items() if waits}
     return Outcome(values) if values else Outcome(reason=f"no profile of default with a layer {layer}")
 
 

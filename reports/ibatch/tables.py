@@ -43,9 +43,9 @@ def printed(nodes: int) -> dict[str, dict[str, float]]:
     """network -> mode -> speed-up, for the networks with printed speed-ups of all three modes on that many nodes."""
     every = {name: {mode: speedup(name, mode, nodes) for mode in CALLED} for name in NETWORKS.values()}
     return {
-        name: {m: value for m, value in by_model.items() if value}
-        for name, by_model in every.items()
-        if all(by_model.values())
+        name: {mode: value for mode, value in by_mode.items() if value}
+        for name, by_mode in every.items()
+        if all(by_mode.values())
     }
 
 
@@ -193,10 +193,10 @@ def saved(_: Results) -> pd.DataFrame:
     """
     rows = []
     for nodes in (MEDIUM, LARGEST):
-        for name, by_model in printed(nodes).items():
+        for name, by_mode in printed(nodes).items():
             ends = (-ROUNDING, 0.0, ROUNDING)  # the default's rounding; iBatch's is the opposite
-            saving = [nodes / (by_model[DEFAULT] + end) - nodes / (by_model[IBATCH] - end) for end in ends]
-            most = [min(communication(nodes, by_model[DEFAULT] + end) / 2, FORWARD) for end in ends]
+            saving = [nodes / (by_mode[DEFAULT] + end) - nodes / (by_mode[IBATCH] - end) for end in ends]
+            most = [min(communication(nodes, by_mode[DEFAULT] + end) / 2, FORWARD) for end in ends]
             for key, each in (("saved, as printed", saving), ("the most that overlap saves", most)):
                 rows.append({"what": f"{name}, {nodes} nodes", "quantity": key, "kind": "paper", "iterations": each[1],
                              "low": min(each), "high": max(each)})  # fmt: skip
@@ -215,9 +215,7 @@ def _checks(paper: Quoted) -> Iterator[Check]:
         yield check_numbers(f"{VGG19_22K}, {LARGEST} nodes: improvement over {mode}", better,
                     100 * (of_large[IBATCH] / of_large[mode] - 1), " %",
                     f"{of_large[IBATCH]:g} / {of_large[mode]:g} - 1")  # fmt: skip
-    ratios = {
-        name: format_number(by_variant[LAYERWISE] / by_variant[DEFAULT]) for name, by_variant in of_medium.items()
-    }
+    ratios = {name: format_number(by_mode[LAYERWISE] / by_mode[DEFAULT]) for name, by_mode in of_medium.items()}
     yield Check(
         f'{MEDIUM} nodes: layer by layer scales "better than" the default',
         f"> 1{TIMES}",

@@ -91,7 +91,7 @@ def overhead_grows(group: Runs, along: str, each: Sequence[str]) -> Outcome:
     The testbeds' names sort by the speed of their GPUs.
     """
     several = select_rows(group.frame, "workers>1").sort_values(along)
-    series = [stalled["stalled"] for _, stalled in several.groupby(list(each)) if len(stalled) > 1]
+    series = [rows["stalled"] for _, rows in several.groupby(list(each)) if len(rows) > 1]
     growing = [stalled for stalled in series if not (stalled.diff() < -1e-9).any()]
     return _one(group, len(growing) / len(series) if series else None, "nothing to compare")
 

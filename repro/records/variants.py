@@ -126,13 +126,13 @@ def comparable(runs: Sequence[HasResult], varies: Sequence[str] = ()) -> list[tu
     (`testbed.device`).
     """
     without = (*COMPARED, "breakdown", *varies)
-    digests = configurations([run.identity for run in runs], without)
+    digests = digest_configurations([run.identity for run in runs], without)
     return [(digest, *_read(run, varies)) for digest, run in zip(digests, runs, strict=True)]
 
 
 def same_work(runs: Sequence[Identity]) -> list[tuple[Hashable, ...]]:
     """For each run its work, which an emulated run shares with its simulation on another testbed."""
-    digests = configurations(runs, only=WORK)
+    digests = digest_configurations(runs, only=WORK)
     return [(run.paper, run.experiment, digest) for run, digest in zip(runs, digests, strict=True)]
 
 
@@ -147,7 +147,9 @@ def _but_strategy(values: Values) -> str:
     return digest(values, without=STRATEGY)
 
 
-def configurations(runs: Sequence[Identity], without: tuple[str, ...] = (), only: tuple[str, ...] = ("",)) -> list[str]:
+def digest_configurations(
+    runs: Sequence[Identity], without: tuple[str, ...] = (), only: tuple[str, ...] = ("",)
+) -> list[str]:
     """For each run a digest, equal for runs that are `alike` but for minor entries. without, only: prefixes of
     paths."""
     values = completed([{path: run.values[path] for path in run.values if path.startswith(only)} for run in runs])

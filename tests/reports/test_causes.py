@@ -136,6 +136,6 @@ def test_an_entry_that_lacks_a_part_is_one_line_with_file_and_cause(tmp_path, ch
 
 def test_a_reason_that_printed_numbers_prove_says_so_and_points_to_the_proof():
     reason = Reason(claims=["speedup-vs-ps"], cause="Two ends exclude each other.", proved=True)
-    assert wording.basis(reason, "speedup-vs-ps", {}) == "proved"
-    assert "docs/derivations.md" in wording.full(reason, "speedup-vs-ps", {})
-    assert wording.basis(reason.model_copy(update={"proved": False}), "speedup-vs-ps", {}) == "conjecture"
+    assert wording.state_basis(reason, "speedup-vs-ps", {}) == "proved"
+    assert "docs/derivations.md" in wording.state_reason(reason, "speedup-vs-ps", {})
+    assert wording.state_basis(reason.model_copy(update={"proved": False}), "speedup-vs-ps", {}) == "conjecture"

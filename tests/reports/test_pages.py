@@ -78,7 +78,7 @@ def test_headlines_that_are_not_reproduced_have_reasons_in_few_words_and_in_full
     for one in page.claims.headlines:
         short, listed = wording.short_reason(one, page.file), wording.reasons([one], page.file)
         assert len(short.split()) <= SHORT and "..." not in short
-        assert not listed or f"{short} ({wording.basis(listed[0], one.claim.id, page.claims.statuses)})" in text
+        assert not listed or f"{short} ({wording.state_basis(listed[0], one.claim.id, page.claims.statuses)})" in text
         assert all(unescape(reason.cause) in every for reason in listed)
     for one in page.judged:
         if one.claim.headline and one.verdict.answer == "not reproduced":

@@ -161,7 +161,7 @@ def tag_values(source: Source) -> dict[str, Any]:
         "stand_in": standin,
         "fabric": record and record.fabric,
         "hardware": record and record.hardware.class_,
-        "group": f"{group(identity)} / stand-in data" if standin else group(identity),
+        "group": f"{name_group(identity)} / stand-in data" if standin else name_group(identity),
         "repro.key": source.key,
         "repro.run": source.run,
         "mlflow.source.name": f"repro run {experiment_path(identity)}",
@@ -176,7 +176,7 @@ def data_name(source: Source) -> str | None:
     return data.name if data else None
 
 
-def group(run: Identity) -> str:
+def name_group(run: Identity) -> str:
     """Label, testbed, scale, data set and digest of the whole configuration, as the meaning of a name may change."""
     exact = "breakdown" if run.breakdown else None  # its steps are synchronised, unlike those of other runs
     data = run.dataset.name if run.dataset else None

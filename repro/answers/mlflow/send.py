@@ -32,7 +32,7 @@ from repro.answers.mlflow.format import (
     experiment_name,
     experiment_path,
     final_points,
-    group,
+    name_group,
     parameters,
     run_name,
     sampled_points,
@@ -127,12 +127,12 @@ def create_run(store: Store, experiment: str, source: Source, running: bool, old
 
 def parent_id(store: Store, experiment: str, source: Source) -> str:
     """MLflow's id of the variant's run, whose children are the runs of its seeds; made if it does not exist."""
-    digest = hashlib.sha256(group(source.identity).encode()).hexdigest()[:DIGEST]
+    digest = hashlib.sha256(name_group(source.identity).encode()).hexdigest()[:DIGEST]
     if (experiment, digest) not in store.parents:
         runs = store.client.search_runs([experiment], f"tags.`{VARIANT}` = '{digest}'", max_results=1)
         if not runs:
             wanted = {tag: text for tag, text in tags(source).items() if tag in SHARED} | _user()
-            wanted |= {VARIANT: digest, "group": group(source.identity)}
+            wanted |= {VARIANT: digest, "group": name_group(source.identity)}
             runs = [store.client.create_run(experiment, tags=wanted, run_name=variants.label(source.identity))]
             store.client.set_terminated(runs[0].info.run_id)
         store.parents[experiment, digest] = runs[0].info.run_id

@@ -110,13 +110,13 @@ class ClaimTables:
         short = wording.short_reason(judged, self.file)
         if not (listed := wording.reasons([judged], self.file)):
             return short
-        return Markdown(f"{short} ({wording.basis(listed[0], judged.claim.id, self.statuses)})")
+        return Markdown(f"{short} ({wording.state_basis(listed[0], judged.claim.id, self.statuses)})")
 
     @property
     def headline_reasons(self) -> list[Markdown]:
         """Each reason why headlines do not hold as printed, in full, with the numbers of its claims."""
         pairs = [
-            (wording.full(reason, each.claim.id, self.statuses), each)
+            (wording.state_reason(reason, each.claim.id, self.statuses), each)
             for each in self.headlines
             for reason in wording.reasons([each], self.file)
         ]
@@ -171,7 +171,7 @@ class ClaimTables:
         for of in self.by_claim.values():
             decisive = wording.deciding(of)
             kinds = [decisive] if decisive.verdict.judged else of
-            reason = DASH if decisive.verdict.as_printed else wording.reason(kinds, self.file, self.statuses)
+            reason = DASH if decisive.verdict.as_printed else wording.explain_verdict(kinds, self.file, self.statuses)
             groups[wording.heading_of(decisive)].setdefault(reason, []).append(list(of))
         first: dict[str, int] = {}
         made: dict[str, dict[Markdown, Markdown]] = {}

@@ -64,7 +64,7 @@ def build(summaries: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
         headlines=_headlines(files, rows) if len(rows) else "",
         accuracies=_accuracies(files, {titles[paper]: of["accuracies"] for paper, of in shown.items()}),
         open=sum(of["open"] for of in shown.values()),
-        untried=untried.total([Untried(**entry) for of in shown.values() for entry in of["untried"]]),
+        untried=untried.sum_untried([Untried(**entry) for of in shown.values() for entry in of["untried"]]),
         price=untried.PRICE,
         others=[(name, title, Markdown(summaries[name])) for name, title in others.items() if name in summaries],
     )

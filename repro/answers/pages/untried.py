@@ -23,7 +23,7 @@ def table(entries: Sequence[Untried]) -> pd.DataFrame:
     return frame_of_cells(map(_row, entries), ["what", "data", "runs", "H100-hours", "dollars"])
 
 
-def total(entries: Sequence[Untried]) -> Markdown:
+def sum_untried(entries: Sequence[Untried]) -> Markdown:
     """What all that could be estimated takes together: `540 H100-hours, about $3,700; data: ImageNet (ILSVRC12)`."""
     estimated = [entry for entry in entries if entry.gpu_hours is not None]
     hours = sum(entry.runs * (entry.gpu_hours or 0) for entry in estimated)

@@ -86,7 +86,7 @@ def reasons(of_kinds: Sequence[ClaimVerdict], file: File) -> list[Reason]:
     return [reason for reason in own if any(reason.kind in (None, each.kind) for each in others)]
 
 
-def basis(reason: Reason, claim: str, statuses: Statuses) -> str:
+def state_basis(reason: Reason, claim: str, statuses: Statuses) -> str:
     """What a reason rests on: the status of the cause whose runs it names; else `drawn` or `run`; else `proved` or
     `conjecture`."""
     if reason.tested is None:
@@ -94,12 +94,12 @@ def basis(reason: Reason, claim: str, statuses: Statuses) -> str:
     return statuses.get((reason.tested, claim), "drawn" if "--draws" in reason.tested.split() else "run")
 
 
-def full(reason: Reason, claim: str, statuses: Statuses) -> Markdown:
+def state_reason(reason: Reason, claim: str, statuses: Statuses) -> Markdown:
     """A reason in full, what it rests on, and the experiment that shows it."""
     runs = (
         f": {reason.tested}" if reason.tested else ": [derivation](../../docs/derivations.md)" if reason.proved else ""
     )
-    return Markdown(f"{reason.cause} ({basis(reason, claim, statuses)}{runs})")
+    return Markdown(f"{reason.cause} ({state_basis(reason, claim, statuses)}{runs})")
 
 
 def unjudged_reason(judged: ClaimVerdict) -> str:
@@ -107,11 +107,11 @@ def unjudged_reason(judged: ClaimVerdict) -> str:
     return judged.verdict.reason if judged.claim.not_here is None else Markdown(judged.verdict.reason)
 
 
-def reason(of_kinds: Sequence[ClaimVerdict], file: File, statuses: Statuses) -> Markdown:
+def explain_verdict(of_kinds: Sequence[ClaimVerdict], file: File, statuses: Statuses) -> Markdown:
     """The reasons why a claim does not hold as printed; else why it is not judged, and what a verdict needs."""
     claim, judged = of_kinds[0].claim, any(each.verdict.judged for each in of_kinds)
     if listed := reasons(of_kinds, file):
-        return Markdown(" ").join(full(each, claim.id, statuses) for each in listed)
+        return Markdown(" ").join(state_reason(each, claim.id, statuses) for each in listed)
     if any(each.verdict.judged and not each.verdict.as_printed for each in of_kinds):
         return Markdown(DASH)
     unjudged = [each for each in of_kinds if each.verdict.answer in UNJUDGED and each.verdict.reason]

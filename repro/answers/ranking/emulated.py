@@ -37,7 +37,7 @@ def emulated_rows() -> list[Emulated]:
     """A row for each configuration of a candidate in an experiment: means over its seeds."""
     runs = [record for paper in reference.papers() for record in reference.read(paper) if record.kind == EMULATED]
     configurations: dict[tuple[str, ...], list[Emulated]] = {}
-    settings = variants.configurations([record.identity for record in runs], only=SETTING)
+    settings = variants.digest_configurations([record.identity for record in runs], only=SETTING)
     for record, setting in zip(runs, settings, strict=True):
         if row := of_run(record):
             key = row.paper, row.experiment, variants.configuration_of(record.identity)

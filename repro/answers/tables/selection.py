@@ -12,7 +12,7 @@ from repro.records.busy import taken_by_others
 from repro.records.configured import QUICK
 from repro.records.kinds import KINDS, SIMULATED
 from repro.records.record import Found
-from repro.records.variants import comparable, configurations, recency
+from repro.records.variants import comparable, digest_configurations, recency
 
 PREFERRED = ("paper/", "shaped/1g")  # testbeds by which claims are judged, if there are several
 TOGETHER = ("paper", "emulated")  # kinds of testbeds of which one experiment may have several
@@ -82,7 +82,7 @@ def _of_newest_testbeds(records: Mapping[int, Found], numbers: Sequence[int]) ->
 def _of_each(records: Mapping[int, Found], numbers: Sequence[int]) -> tuple[list[int], list[int]]:
     """(the runs that count for each variant, testbed, model and number of workers; those with other options)"""
     places: dict[Key, dict[str, dict[int, int]]] = {}
-    made_with = dict(zip(numbers, configurations([records[number].identity for number in numbers]), strict=True))
+    made_with = dict(zip(numbers, digest_configurations([records[number].identity for number in numbers]), strict=True))
     for number in sorted(numbers, key=lambda number: recency(records[number])):
         run = records[number]
         identity = run.identity

@@ -154,8 +154,8 @@ def test_what_a_verdict_takes_stands_behind_the_reason(tmp_path):
     without = CLAIM.partition("  value:")[0]
     file = read(tmp_path, f"claims:{without}  not_here: no ImageNet\n  takes: 220 GPU-hours\n")
     none = [judge_claim(file.claims[0], kind, None, None) for kind in ("measured", "simulated")]
-    assert wording.reason(none, file, {}).startswith("no ImageNet") and wording.reason(none, file, {}).endswith(
-        "takes 220 GPU-hours"
-    )
+    assert wording.explain_verdict(none, file, {}).startswith("no ImageNet") and wording.explain_verdict(
+        none, file, {}
+    ).endswith("takes 220 GPU-hours")
     file = read(tmp_path, f"claims:{CLAIM}  takes: 220 GPU-hours\n")
-    assert "220 GPU-hours" in wording.reason([judge_claim(file.claims[0], "simulated", None, None)], file, {})
+    assert "220 GPU-hours" in wording.explain_verdict([judge_claim(file.claims[0], "simulated", None, None)], file, {})

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from repro.answers.mlflow.format import group, tags
+from repro.answers.mlflow.format import name_group, tags
 from repro.answers.mlflow.source import of_record
 from repro.cli.publishing import put_into_reference
 from repro.cli.results import format_runs
@@ -227,7 +227,7 @@ def test_an_older_record_is_of_the_same_configuration():
     runs = table(run(**newer), run(**older, numerics={}))
     assert runs["configuration"].nunique() == runs["variant"].nunique() == 1
     both = [run(**newer).identity, run(**older, numerics={}).identity]
-    assert len({*same_work(both)}) == len({*but_strategy(both)}) == len({*map(group, both)}) == 1
+    assert len({*same_work(both)}) == len({*but_strategy(both)}) == len({*map(name_group, both)}) == 1
     other = table(run(**newer), run(**older | {"strategy": {"name": "pipe_sgd", "K": 3}}))
     assert other["configuration"].nunique() == 2
 

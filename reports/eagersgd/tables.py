@@ -10,6 +10,7 @@ from repro.answers.claims.value import Value
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
+from repro.answers.tables.time_to_target import EpochTime, Target, target_tables
 from repro.records.filters import select_rows
 from repro.records.tables import list_entries, make_frame
 from repro.records.variants import user_changes
@@ -130,7 +131,23 @@ def losses(results: Results) -> pd.DataFrame:
     return make_frame(rows)
 
 
-TABLES = {
+def list_targets() -> list[Target]:
+    """Figure 10, by delay: five seeds, whose time of an epoch is that of Figure 10's runs, for which inputs are drawn.
+    Both losses were targets of these runs from the beginning."""
+    targets = []
+    for ms, loss, methods in ((400, 5.0, ("solo",)), (400, 10.0, ("solo",)), (200, 5.0, ("solo", "majority"))):
+        variants, times = {DEEP500: "Synch-SGD"}, {DEEP500: EpochTime("fig10", f"{DEEP500} {ms} ms")}
+        for method in methods:
+            name = f"eager-SGD ({method}) {ms} ms, synchronised every 10 epochs"
+            variants[name] = f"eager-SGD ({method}), synchronised"
+            if method == "solo":
+                times[name] = EpochTime("fig10", f"eager-SGD (solo), synchronised {ms} ms")
+        workload = f"hyperplane, 8 workers, {ms} ms late"
+        targets.append(Target(workload, "fig10-seeds", loss, DEEP500, variants, times))
+    return targets
+
+
+TABLES = target_tables(list_targets) | {
     "table1": table1, "lengths": lengths, "runtimes": runtimes, "partial": partial,
     "speedups": speedups, "losses": losses, "implied": implied, "checks": checks,
 }  # fmt: skip

@@ -15,6 +15,7 @@ import pandas as pd
 
 from repro.answers.claims.compute import COMPUTING
 from repro.answers.tables.results import Results
+from repro.answers.tables.time_to_target import Target, target_tables
 from repro.core.not_none import not_none
 from repro.records.filters import select_rows
 from repro.records.kinds import EMULATED, SIMULATED
@@ -187,6 +188,16 @@ def bandwidth(results: Results) -> pd.DataFrame:
     )
 
 
+def list_targets() -> list[Target]:
+    """ResNet-20, which the paper trains, with one seed; a small network with three."""
+    whole = ["Dense", "Top-k", "gTop-k", "gTop-k, exact residual"]
+    small = {f"{name}, P=4": name for name in ("Dense", "gTop-k", "gTop-k, exact residual")}
+    return [
+        Target("ResNet-20 on a part of CIFAR-10, 4 workers", "fig5-resnet20", 0.4, "Dense", dict(zip(whole, whole))),
+        Target("MNIST-MLP, 4 workers", "lost-mass", 0.8, "Dense, P=4", small),
+    ]
+
+
 TABLES = {
     made.__name__: made for made in (messages, collectives, efficiency, speedups, throughput, breakdown, bandwidth)
-}
+} | target_tables(list_targets)

@@ -17,6 +17,7 @@ from repro.answers.claims.evaluate import safe_ratio as quotient
 from repro.answers.claims.stats import format_number as text
 from repro.answers.figures import schedules
 from repro.answers.tables.runs import Runs
+from repro.answers.tables.time_to_target import epochs_to
 from repro.records.filters import select_rows
 from repro.records.record import Found
 from repro.reports.pipedream.stages import (
@@ -30,7 +31,7 @@ from repro.reports.pipedream.stages import (
     machines,
     shape,
 )
-from repro.training.evaluation.metrics import lower_is_better, reaches_target
+from repro.training.evaluation.metrics import lower_is_better
 
 MEMORY = ("weights_bytes", "stash_bytes", "activation_bytes")
 COUNTED: dict[str, Callable[..., Any]] = {
@@ -97,14 +98,6 @@ def overhead_grows(group: Runs, along: str, each: Sequence[str]) -> Outcome:
 
 
 # --- Figures 10 to 12: time to accuracy
-
-
-def epochs_to(run: Found, target: float) -> float:
-    """Epochs to the first evaluation as good as the target, or better; infinity if there is none."""
-    metric = run.identity.metric
-    scored = [(point["epoch"] or 0.0, point.get(metric)) for point in run.training.curve]
-    reached = [epoch for epoch, score in scored if score is not None and reaches_target(metric, score, target)]
-    return min(reached, default=float("inf"))
 
 
 def row_rate(runs: Runs, of: Rates, row: str, variant: str) -> float | None:

@@ -13,11 +13,11 @@ from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
+from repro.answers.tables.time_to_target import EpochTime, Target, target_tables
 from repro.records.filters import select_rows
 from repro.records.record import Found
-from repro.records.variants import user_changes
 from repro.reports.pipedream import contradictions
-from repro.reports.pipedream.derived import over, row_rate
+from repro.reports.pipedream.derived import over
 from repro.reports.pipedream.stages import (
     ALLREDUCE,
     ASP,
@@ -27,7 +27,6 @@ from repro.reports.pipedream.stages import (
     ROWS,
     SINGLE,
     describe_stages,
-    machines,
 )
 
 # The paper's names.
@@ -51,11 +50,12 @@ SCHEDULES = {  # experiment -> variant -> its figure, and the number of minibatc
 }  # fmt: skip
 # (experiment, variant) -> the trace's line of messages, drawn too
 MESSAGES = {("timelines", "data-parallel"): "communication", ("timelines", "pipedream"): "send"}
-CURVES = {  # panel -> the row of Table 1
-    "Figure 10 (a): 8 machines (A)": "table1-vgg16-8a",
-    "Figure 11 (a): 8 machines (B)": "table1-vgg16-8b",
-    "Figure 12: 4 machines (A)": "table1-vgg16-4a",
-    "Figure 12: 16 machines (A)": "table1-vgg16-16a",
+# row of Table 1 with curves in Figures 10 to 12 -> machines, and the strategies that were trained with as many
+CURVES = {
+    "table1-vgg16-4a": (4, (BSP, PIPEDREAM, ASP)),
+    "table1-vgg16-8a": (8, (BSP, PIPEDREAM)),
+    "table1-vgg16-16a": (16, (BSP, PIPEDREAM)),
+    "table1-vgg16-8b": (8, (BSP, PIPEDREAM)),
 }
 
 
@@ -117,21 +117,22 @@ def configurations(results: Results) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["row", "printed", "found", "kind"])
 
 
-def accuracy(results: Results) -> pd.DataFrame:
-    """Figures 10 to 12: a row a curve, seed and evaluation; hours: epochs of the small workload x full-size epochs."""
-    group, table1 = (results.shown.get((name, "simulated")) for name in ("accuracy-vgg16", "table1"))
-    images = quoted(PAPER).where(place="Data", quantity="training images")["value"].astype(float)
-    rates, rows = median_rates(table1) if table1 else {}, []
-    for figure, row in CURVES.items() if group and table1 else ():
-        for run in group.records.values() if row in rows_of(results) else ():
-            name = run.identity.factors.get("method", "")
-            as_planned = run.identity.workers == machines(table1, row) and not user_changes(run.identity)
-            if as_planned and (rate := row_rate(table1, rates, row, name)):
-                about = {"figure": figure, "strategy": VARIANTS[name], "seed": run.identity.seed}
-                rows += [about | {"kind": run.kind, "accuracy": point[run.identity.metric],
-                                  "hours": (point["epoch"] or 0.0) * 1e6 * images.iloc[0] / rate / 3600}
-                         for point in run.training.curve if point.get(run.identity.metric) is not None]  # fmt: skip
-    return pd.DataFrame(rows, columns=["figure", "strategy", "seed", "kind", "accuracy", "hours"])
+def list_targets() -> list[Target]:
+    """Figures 10 to 12: epochs of the small workload, and the time of an epoch of ILSVRC12 at full size.
+
+    ASP has the rate of as many machines that never wait (section 5.2).
+    """
+    images = 1e6 * float(quoted(PAPER).where(place="Data", quantity="training images")["value"].iloc[0])
+    targets = []
+    for row, (machines_of, methods) in CURVES.items():
+        called = {f"{method}-{machines_of}": method for method in methods}
+        times = {name: EpochTime(row, method) for name, method in called.items()}
+        if ASP in methods:
+            times[f"{ASP}-{machines_of}"] = EpochTime(row, SINGLE, machines_of)
+        variants = {name: VARIANTS[method] for name, method in called.items()}
+        over = f"{BSP}-{machines_of}"
+        targets.append(Target(ROWS[row], "accuracy-vgg16", 0.4, over, variants, times, images))
+    return targets
 
 
 def overhead(results: Results) -> pd.DataFrame:
@@ -183,6 +184,6 @@ def outputs(results: Results) -> pd.DataFrame:
 
 
 TABLES: dict[str, Callable[[Results], pd.DataFrame]] = {
-    "speedups": speedups, "saved_bytes": saved_bytes, "configurations": configurations, "accuracy": accuracy,
-    "schedule": schedule, "overhead": overhead, "outputs": outputs, "checks": contradictions.table,
-}  # fmt: skip
+    "speedups": speedups, "saved_bytes": saved_bytes, "configurations": configurations, "schedule": schedule,
+    "overhead": overhead, "outputs": outputs, "checks": contradictions.table,
+} | target_tables(list_targets, hours=True)  # fmt: skip

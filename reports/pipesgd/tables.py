@@ -11,6 +11,7 @@ from repro.answers.claims.compute import COMPUTING
 from repro.answers.claims.evidence import outcome_of
 from repro.answers.pages import reference
 from repro.answers.tables.results import Results
+from repro.answers.tables.time_to_target import Target, target_tables
 from repro.core.not_none import not_none
 
 PAPER = "pipesgd"
@@ -209,6 +210,12 @@ def resolution(results: Results) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def list_targets() -> list[Target]:
+    """Figure 4, row MNIST-MLP: the epochs and the times of the same runs."""
+    shown = ("D-Sync", "PS-Sync", "Pipe-SGD", "Pipe-SGD + T", "Pipe-SGD + Q")
+    return [Target("MNIST-MLP, 4 workers", "fig4-mnist", 0.97, "D-Sync", {name: name for name in shown})]
+
+
 TABLES = {
     made.__name__: made for made in (speedups, steps, phases, accuracies, ring, percentages, reductions, resolution)
-}
+} | target_tables(list_targets)

@@ -12,6 +12,7 @@ from repro.answers.claims import claims
 from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.runs import Runs
+from repro.answers.tables.time_to_target import epochs_to
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
 from repro.records import catalogue
@@ -26,8 +27,8 @@ CLAIMS = {claim.id: claim for claim in claims.read_claims(Path(stages.__file__).
 def test_epochs_to_a_target_know_whether_lower_is_better(metric, scores):
     curve = [{"epoch": epoch, metric: score} for epoch, score in enumerate(scores, 1)]
     run = SimpleNamespace(identity=SimpleNamespace(metric=metric), training=SimpleNamespace(curve=curve))
-    assert derived.epochs_to(run, scores[2]) == 3
-    assert derived.epochs_to(run, {"top1": 0.99, "perplexity": 70}[metric]) == float("inf")
+    assert epochs_to(run, scores[2]) == 3
+    assert epochs_to(run, {"top1": 0.99, "perplexity": 70}[metric]) == float("inf")
 
 
 @pytest.fixture

@@ -125,11 +125,11 @@ class ClaimEvaluator:
         The error is a part of the difference to the emulated twin of the runs, where there is one, and the validation's
         error for their family, unless the twin has enough seeds.
         """
-        errors = self._errors(group)
+        errors = self.errors_for(group)
         if sweeps is None:
             if not evidence.outcome.values or errors is None or reason_without_draws(group):
                 return replace(evidence, not_drawn=reason_without_draws(group))
-            values = outcome_of(claim, self._with_errors(group, errors)).values
+            values = outcome_of(claim, self.runs_at_draws(group, errors)).values
             return replace(evidence, sample=sample_of(values), error=errors.source)
         configured, twin = outcome_of(claim, sweeps.configured), self._twin(claim, sweeps)
         if len(twin) >= EMULATED_SEEDS:
@@ -159,13 +159,13 @@ class ClaimEvaluator:
         if len(twin) >= EMULATED_SEEDS:
             seeds = {n: value * twin[n % len(twin)] for n, value in values.items()}  # they take turns
             return self._over_draws(claim, evidence, seeds, sweeps, None)
-        errors = self._errors(simulated or sweeps.configured)
+        errors = self.errors_for(simulated or sweeps.configured)
         values = drawn.towards(self._drawn_values(claim, sweeps, errors), twin, most=2.0)
         return self._over_draws(claim, evidence, values, sweeps, errors)
 
     def _drawn_values(self, claim: Claim, sweeps: Sweeps, errors: Residuals | None) -> dict[int, float]:
         """draw -> our number. A function sees whatever runs there are, so it counts at the draws that all runs have."""
-        values = outcome_of(claim, self._with_errors(sweeps, errors)).values
+        values = outcome_of(claim, self.runs_at_draws(sweeps, errors)).values
         whole = claim.value is None or claim.value.function is None
         return values if whole else {n: value for n, value in values.items() if n < sweeps.common}
 
@@ -198,7 +198,7 @@ class ClaimEvaluator:
         if (printed := claim.given) is None:
             return None
         of_baseline = claim.model_copy(update={"value": printed.value})
-        baseline = outcome_of(of_baseline, self._with_errors(sweeps, errors)).values
+        baseline = outcome_of(of_baseline, self.runs_at_draws(sweeps, errors)).values
         as_printed = in_range(*printed.tolerance.around(printed.paper))
         reproducing = [n for n, value in baseline.items() if as_printed(value)]
         point = median_or_none(outcome_of(of_baseline, sweeps.configured).values.values())
@@ -210,7 +210,7 @@ class ClaimEvaluator:
             verdict = verdict_of(sample_of(known), *claim.widened, self.file.effect(claim))
         return ConditionalVerdict(len(reproducing), len(baseline), interval, factor, verdict)
 
-    def _with_errors(self, of: Sweeps | Runs, errors: Residuals | None) -> Runs:
+    def runs_at_draws(self, of: Sweeps | Runs, errors: Residuals | None) -> Runs:
         """The runs of all draws of sweeps, or of draws of the simulation's error alone; computed once."""
         key = id(of), errors.source if errors else ""
         if key not in self._made:
@@ -218,7 +218,7 @@ class ClaimEvaluator:
             self._made[key] = of, made  # keeps `of` alive: Python may give its id to another object
         return self._made[key][1]
 
-    def _errors(self, group: Runs) -> Residuals | None:
+    def errors_for(self, group: Runs) -> Residuals | None:
         """The errors that simulated times of these runs may have."""
         family = {run.identity.strategy.name for run in group.records.values()}
         sizes = (run.parameters or 0 for run in group.records.values())

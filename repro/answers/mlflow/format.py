@@ -15,7 +15,7 @@ import contextlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from repro.records.identity import Identity
 from repro.records.record import Data, Record, TrainResult
 from repro.records.units import METADATA
 
+TO_TARGET = ("time_to/", "epochs_to/")  # beginnings of the names of metrics
 # entries that name the run or the origin of values, and configure nothing
 NOT_PARAMETERS = ("changed", *METADATA, "paper", "experiment")
 
@@ -44,7 +45,7 @@ class Point(NamedTuple):
 
 # sections of the metrics of a finished run, in the order of the chart page
 SECTIONS = (
-    *("final", "time_to", "step", "phases", "communication", "speed", "staleness", "counters"),
+    *("final", "time_to", "epochs_to", "step", "phases", "communication", "speed", "staleness", "counters"),
     *("server_phases", "memory"),
 )
 
@@ -102,6 +103,7 @@ def _of_training(result: TrainResult, record: Record) -> dict[str, Any]:
     metrics: dict[str, Any] = {f"final/{key}": value for key, value in result.final.items()}
     # a missed target has no metric: MLflow would store a number for infinity
     metrics |= {f"time_to/{target}_s": reached.train_s for target, reached in result.targets.items() if reached}
+    metrics |= {f"epochs_to/{target}": reached.epoch for target, reached in result.targets.items() if reached}
     parts = result.model_dump(include={"step", "phases", "server_phases", "communication"})
     for group, unit in (("step", "_s"), ("phases", ""), ("server_phases", ""), ("communication", "_s")):
         for key, seconds in (parts[group] or {}).items():
@@ -112,6 +114,18 @@ def _of_training(result: TrainResult, record: Record) -> dict[str, Any]:
     metrics["speed/samples_per_s"] = record.identity.batch / result.step.mean_s if result.step.mean_s else None
     metrics |= {"speed/bytes_sent_per_step": result.bytes_sent, "speed/wall_s": record.wall.get("total_s")}
     return metrics | ({"memory/peak_mb": 1e-6 * max(result.memory.peak_bytes)} if result.memory else {})
+
+
+def describe_seeds(seeds: Sequence[Mapping[str, float]]) -> dict[str, str]:
+    """`time_to/0.97_s` -> `1.5 to 2 (3 of 5 seeds)`, of the metrics of a variant's runs: what each target took in the
+    runs that reach it."""
+    names = sorted({name for metrics in seeds for name in metrics if name.startswith(TO_TARGET)})
+    texts = {}
+    for name in names:
+        values = [metrics[name] for metrics in seeds if name in metrics]
+        ends = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (min(values), max(values))))
+        texts[name] = f"{ends} ({len(values)} of {len(seeds)} seeds)"
+    return texts
 
 
 def staleness(histogram: dict[str, int]) -> dict[str, float]:

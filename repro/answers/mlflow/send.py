@@ -2,8 +2,8 @@
 
 Each kind of an experiment's runs has an MLflow experiment (`<paper>/<experiment> (<kind>)`), because MLflow draws all
 its runs in one chart. Each run has one MLflow run, which the tags `repro.key` and `repro.run` identify, a child of the
-MLflow run of its variant, which has no numbers. The UI leaves children of collapsed runs out of charts, but not where
-it groups runs, as our view does (`repro.answers.mlflow.view`).
+MLflow run of its variant, which has no metrics; its tags say what the seeds took to each target. The UI leaves children
+of collapsed runs out of charts, but not where it groups runs, as our view does (`repro.answers.mlflow.view`).
 
 A run is a list of points that grows with its event log. The tag `repro.log`, set before points are sent, says which
 list that is: while MLflow's is the beginning of ours, the run goes on in its MLflow run, and MLflow itself ignores a
@@ -29,6 +29,7 @@ from repro.answers.mlflow.format import (
     Point,
     curve_points,
     data_name,
+    describe_seeds,
     experiment_name,
     experiment_path,
     final_points,
@@ -96,10 +97,16 @@ def send_run(store: Store, source: Source, running: bool = False) -> str | None:
 
 
 def show_experiment(store: Store, experiment: str, metric: str) -> None:
-    """Update the shared view of an MLflow experiment from all its runs."""
+    """Update the shared view of an MLflow experiment from all its runs, and the runs of its variants."""
     runs = store.client.search_runs([experiment], max_results=MOST_RUNS)
     data = [run.data for run in runs if KEY in run.data.tags]
     store.client.set_experiment_tag(experiment, VIEW, view_tag(metric, data))
+    for variant in (run for run in runs if VARIANT in run.data.tags):
+        seeds = [each.metrics for each in data if each.tags.get(PARENT) == variant.info.run_id]
+        finished = [metrics for metrics in seeds if f"final/{metric}" in metrics]
+        texts = {tag: text for tag, text in describe_seeds(finished).items() if variant.data.tags.get(tag) != text}
+        if texts:
+            store.client.log_batch(variant.info.run_id, tags=as_tags(texts))
 
 
 def view_tag(metric: str, runs: Sequence[Any] = ()) -> str:

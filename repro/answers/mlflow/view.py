@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from repro.answers.mlflow.format import SECTIONS
+from repro.answers.mlflow.format import SECTIONS, TO_TARGET
 from repro.training.evaluation.metrics import METRICS
 
 SHARED_VIEW = "time-to-accuracy"  # the name of the state
@@ -70,8 +70,14 @@ def shared_view(metric: str, runs: Sequence[Any]) -> dict[str, Any]:
             | {"range": limits, **axis}
             for title, key, limits, axis in lines
         ]
+        + [bar | {"uuid": f"bar/{name}", "metricKey": name, "metricSectionId": CURVES} for name in to_targets(runs)]
         + [bar | {"uuid": f"bar/{name}", "metricKey": name} for name in parts_of_step(runs)],
     }
+
+
+def to_targets(runs: Sequence[Any]) -> list[str]:
+    """The metrics of the time, and of the epochs, to a target that any run has."""
+    return sorted({name for run in runs for name in run.metrics if name.startswith(TO_TARGET)}, reverse=True)
 
 
 def parts_of_step(runs: Sequence[Any]) -> list[str]:
@@ -95,7 +101,7 @@ def columns(metric: str, runs: Sequence[Any]) -> list[str]:
         name for name, distinct in values.items() if len(distinct) > 1 and name.split(".")[0] not in (*TAGS, "variant")
     ]
     numbers = {name for run in runs for name in run.metrics}
-    shown = [f"final/{metric}", *sorted(name for name in numbers if name.startswith("time_to/")), *NUMBERS]
+    shown = [f"final/{metric}", *to_targets(runs), *NUMBERS]
     return [
         *(f"tags.`{name}`" for name in TAGS),
         *(f"params.`{name}`" for name in differ[:MOST_COLUMNS]),

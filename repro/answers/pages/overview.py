@@ -63,6 +63,7 @@ def build(summaries: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
         forest=_picture(files, rows) if len(rows) else "",
         headlines=_headlines(files, rows) if len(rows) else "",
         accuracies=_accuracies(files, {titles[paper]: of["accuracies"] for paper, of in shown.items()}),
+        targets=_targets(files, {titles[paper]: of["targets"] for paper, of in shown.items()}),
         open=sum(of["open"] for of in shown.values()),
         untried=untried.sum_untried([Untried(**entry) for of in shown.values() for entry in of["untried"]]),
         price=untried.PRICE,
@@ -119,3 +120,22 @@ def _accuracies(files: Files, rows: Mapping[str, Sequence[Mapping[str, str]]]) -
         for row in of
     ]
     return files.text_table(frame_of_cells(made), "accuracies")
+
+
+def _targets(files: Files, rows: Mapping[str, Sequence[Mapping[str, str]]]) -> Markdown:
+    """A row for each target and strategy of all papers (`time_to_target.describe_targets`)."""
+    made = [
+        {
+            "workload": f"{paper}: {row['workload']}",
+            "strategy; baseline": row["strategy"],
+            "target": row["target"],
+            "seeds that reach it": row["reached, of the seeds"],
+            "epochs to it": row["epochs"],
+            "epochs": row["fewer"],
+            "time of an epoch": row["faster"],
+            "time to the target": row["sooner"],
+        }
+        for paper, of in rows.items()
+        for row in of
+    ]
+    return files.text_table(frame_of_cells(made), "targets")

@@ -30,6 +30,7 @@ from repro.answers.pages.files import Files
 from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.overview import papers
 from repro.answers.pages.render import template, write_page
+from repro.answers.tables import time_to_target
 from repro.answers.tables.results import Results
 from repro.answers.tables.results import read as read_results
 from repro.core.errors import InputError, unknown_name
@@ -63,9 +64,9 @@ class PaperPage:
 
     def write(self) -> tuple[list[Path], dict[str, Any]]:
         """Write the pages; returns them, and a summary for the overview: `method`, `title`, `trust` (texts by the names
-        in `TRUST`), `headlines` and `accuracies` (rows), `open` (how many claims about accuracy are), `untried`
-        (entries of the claims file), `own` (how many headlines include runs of the workspace) `of` how many, and `runs`
-        (runs of the workspace)."""
+        in `TRUST`), `headlines`, `accuracies` and `targets` (rows), `open` (how many claims about accuracy are),
+        `untried` (entries of the claims file), `own` (how many headlines include runs of the workspace) `of` how many,
+        and `runs` (runs of the workspace)."""
         text = template(f"{self.paper}/page.md.j2", page=self, figure=self.specs.figure, table=self.specs.table,
                         ours=self.ours)  # fmt: skip
         pages = write_page(text, self.paper, self.files)
@@ -78,6 +79,7 @@ class PaperPage:
         accuracies = [
             {name: tables.format_cell(text) for name, text in row.items()} for row in self.claims.accuracy_rows
         ]
+        targets = specs.of_paper(self.paper).get(time_to_target.TABLE)
         own = sum(map(wording.is_own, self.claims.headlines))
         summary = {
             "method": self.method,
@@ -85,6 +87,7 @@ class PaperPage:
             "trust": self.trust if self.anything else {},
             "headlines": headlines,
             "accuracies": accuracies,
+            "targets": targets(self.results).to_dict("records") if targets else [],
             "untried": [entry.model_dump() for entry in self.file.untried],
             "open": sum(each.verdict.answer == OPEN for each in self.claims.accuracies),
         }

@@ -70,7 +70,7 @@ def test_a_page_shows_what_differs_the_scores_where_they_end_and_the_longest_par
     assert by_time["selectedMetricKeys"] == ["top1"]
     assert by_time["range"] == {"yMin": pytest.approx(0.95), "yMax": pytest.approx(0.994)}
     bars = [chart["metricKey"] for chart in view["compareRunCharts"] if chart["type"] == "BAR"]
-    assert bars == ["step/mean_ms", "phases/communicate_ms", "phases/forward_ms"]
+    assert bars == ["time_to/0.98_s", "step/mean_ms", "phases/communicate_ms", "phases/forward_ms"]
     opened = [section["name"] for section in view["compareRunSections"] if section["display"]]
     assert opened[:2] == ["Time to accuracy", "Breakdown of a step (ms)"]
     assert where_it_matters("perplexity", [Data({}, {"final/perplexity": value}) for value in (100, 120)]) == {

@@ -67,6 +67,16 @@ def test_seeds_are_children_of_the_run_of_their_variant(root, folder):
     assert names[again.data.tags["mlflow.parentRunId"]] == "Pipe-SGD + T"
 
 
+def test_the_run_of_a_variant_says_what_its_seeds_took_to_a_target_and_how_many_reach_it(root, folder):
+    took = {3: {"train_s": 1.5, "epoch": 2.0}, 4: {"train_s": 2.0, "epoch": 2.5}, 5: None}
+    for seed, reached in took.items():
+        write_finished(folder.with_name(f"seed{seed}"), seed=seed, key=f"k{seed}", targets={"0.8": reached})
+    sync_all(root)
+    [variant] = runs_of(root, variants=True)[1]
+    tags = variant.data.tags
+    assert tags["time_to/0.8_s"] == "1.5 to 2 (2 of 3 seeds)" and tags["epochs_to/0.8"] == "2 to 2.5 (2 of 3 seeds)"
+
+
 def test_a_run_s_name_says_what_is_not_as_the_experiment_has_it(root, folder):
     write_events(folder, evaluation(10, 1.0, 0.8), epochs=9, changed=["epochs", "eval_every"])
     mirrored(root, folder)

@@ -14,16 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import ALLOT, as_json
 from repro.core.errors import NotHere
-from repro.experiment.draws import ITERATIONS
-from repro.experiment.run import Run
-from repro.launch.forecast import estimate_runs, fill_unknown, side_by_side
-from repro.launch.progress import format_duration
-from repro.launch.sweeps import saved_sweep
-from repro.records import catalogue, sweep, variants
 
 if TYPE_CHECKING:
     from repro.answers.claims.draws_due import DrawsOfClaim
     from repro.answers.tables.results import Results
+    from repro.experiment.run import Run
 
 SIZES = (256, 64, 16)  # numbers of draws; `allotted_draws` takes the largest whose time is within
 BUDGET_S = 8 * 3600 / 5  # of all cores together: five papers in a night
@@ -43,12 +38,17 @@ class Sweeping:
 
     def row(self) -> dict[str, Any]:
         """A row of `--json`."""
+        from repro.records.sweep import FILE
+
         names = {"experiment": self.run.experiment, "run": self.run.label, "draws": self.run.config.draws}
-        return names | {"drawn": self.drawn, "seconds": self.seconds, "file": str(self.run.folder / sweep.FILE)}
+        return names | {"drawn": self.drawn, "seconds": self.seconds, "file": str(self.run.folder / FILE)}
 
 
 def of_runs(runs: Sequence[Run], draws: int, force: bool) -> list[Sweeping]:
     """The sweeps of runs, each of this number of draws, or of `allotted_draws`."""
+    from repro.launch.forecast import fill_unknown
+    from repro.launch.sweeps import saved_sweep
+
     seconds = draw_costs(runs)
     if draws == ALLOT:
         draws = allotted_draws(sum(fill_unknown(seconds)))
@@ -67,6 +67,10 @@ def allotted_draws(seconds: float) -> int:
 
 def draw_costs(runs: Sequence[Run]) -> list[float | None]:
     """Seconds of a draw of each run: as recorded, else a draw's part of the run's forecast; None if unknown."""
+    from repro.experiment.draws import ITERATIONS
+    from repro.launch.forecast import estimate_runs
+    from repro.records import catalogue, variants
+
     papers = dict.fromkeys(run.config.paper for run in runs)
     sweeps = [sweep for paper in papers for _, sweep in catalogue.sweeps(paper)]
     recorded = {variants.place(sweep): sweep.record.wall.get("total_s") for sweep in sweeps}
@@ -81,6 +85,8 @@ def draw_costs(runs: Sequence[Run]) -> list[float | None]:
 
 def format_sweeps(sweeps: Sequence[Sweeping], what: str) -> str:
     """`pipedream: 12 variants x 16 draws, 3 variants done; the others take about 4 min`"""
+    from repro.launch.progress import format_duration
+
     done = sum(not sweep.missing for sweep in sweeps)
     draws = max((sweep.run.config.draws for sweep in sweeps), default=0)
     counts = f"{what}: {len(sweeps)} variants x {draws} draws, {done} variants done"
@@ -90,6 +96,8 @@ def format_sweeps(sweeps: Sequence[Sweeping], what: str) -> str:
 
 def seconds_left(sweeps: Sequence[Sweeping]) -> float:
     """Seconds of all cores for the missing draws; infinite if the time of none is known."""
+    from repro.launch.forecast import fill_unknown, side_by_side
+
     todo = [sweeping for sweeping in sweeps if sweeping.missing]
     if todo and all(sweeping.seconds is None for sweeping in todo):
         return math.inf
@@ -171,6 +179,7 @@ def due_sweeps(paper: str) -> list[list[Sweeping]]:
     from repro.experiment.files import own_files
     from repro.launch.plan import plan_runs
     from repro.launch.pool import Pools
+    from repro.records import catalogue, variants
 
     wanted = wanted_draws(draws_of_paper(paper)[1])
     due = [each for _, each in catalogue.sweeps(paper) if each.key in wanted]

@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING, Any
 from repro.cli.options import as_json, draws_argument, experiment_arguments
 from repro.core.errors import TooBusy, some_of
 from repro.core.terminal import one_line, style_text
-from repro.experiment.run import Run, run_states
-from repro.launch.forecast import Estimate, total_duration
-from repro.launch.progress import format_duration
-from repro.records.record import Found
-from repro.records.variants import user_changes
 
 if TYPE_CHECKING:
+    from repro.experiment.run import Run
+    from repro.launch.forecast import Estimate
     from repro.launch.show import Shown
-    from repro.records.record import Record
+    from repro.records.record import Found, Record
 
 HERE, PUBLISHED = "here", "published"
 # here: finished in this workspace. Others would run: the same run is in the reference, an older one exists, or none
@@ -39,6 +36,8 @@ class Plan:
 
 def plan_runs(runs: Sequence[Run], finished: Sequence[Found], each: Sequence[Estimate], force: bool) -> list[Plan]:
     """The plan of each run. each: its estimate."""
+    from repro.experiment.run import run_states
+
     return [
         Plan(run, HERE if run.finished and not force else PUBLISHED if state == "done" else state, estimate)
         for run, state, estimate in zip(runs, run_states(runs, finished), each, strict=True)
@@ -55,6 +54,8 @@ def plan_rows(planned: Sequence[Plan]) -> list[dict[str, object]]:
 
 def format_plans(planned: Sequence[Plan]) -> str:
     """A line for each experiment, then the total and the sources of the estimates."""
+    from repro.launch.forecast import total_duration
+
     names = dict.fromkeys(plan.run.experiment for plan in planned)
     width = max(map(len, names), default=0)
     lines = [f"{'':{width}}  " + "  ".join(f"{state:>9}" for state in STATES) + "  to do takes about"]
@@ -77,6 +78,9 @@ def format_plans(planned: Sequence[Plan]) -> str:
 
 def estimated_time(planned: Sequence[Plan]) -> str:
     """Estimated time of the runs to do: `12 min`, `at least 12 min` if that of some is unknown."""
+    from repro.launch.forecast import total_duration
+    from repro.launch.progress import format_duration
+
     todo = [plan for plan in planned if plan.state != HERE]
     unknown = sum(plan.estimate.seconds is None for plan in todo)
     if unknown == len(todo):
@@ -247,6 +251,8 @@ def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
 def printed_for(run: Found, quoted: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """column -> the number that the paper prints for a training: none for a configuration that the user changed, and no
     score beside that of stand-in data. quoted: those of its experiment (`quoted_numbers`)."""
+    from repro.records.variants import user_changes
+
     if user_changes(run.identity):
         return {}
     columns = [column for column in quoted if column != "final" or not run.training.dataset.standin]

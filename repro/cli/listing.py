@@ -17,11 +17,13 @@ from repro.core.errors import unknown_name
 from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 from repro.core.terminal import style_text
-from repro.experiment import config, files, papers
+from repro.experiment import files
 from repro.experiment.cache_key import source_file
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from repro.experiment.papers import Entry
 
 NEXT = "next: repro list PAPER · repro list models · repro show EXPERIMENT · repro run EXPERIMENT"
 LINES = 4  # maximum for the names of a kind in the overview
@@ -36,21 +38,17 @@ def add_commands(commands: Any) -> None:
 
 
 def cmd_list(args: argparse.Namespace) -> None:
-    from repro.experiment import config, files
-
     papers = count_experiments(args.what)
     if args.what in papers:
         list_paper(args.what, args.json)
-        return
-    experiments = config.experiment_names()
-    if args.what in KINDS:
+    elif args.what in KINDS:
         print_names(describe_kind(KINDS[args.what]), args.json)
     elif args.what == EXPERIMENTS:
-        print_names(config.read_titles(experiments), args.json)
+        print_names(describe_all(), args.json)
     else:
         names = {kind: files.group_names(group) for kind, group in KINDS.items()}
         if args.json:
-            print(json.dumps({EXPERIMENTS: config.read_titles(experiments)} | names, indent=1))
+            print(json.dumps({EXPERIMENTS: describe_all()} | names, indent=1))
         else:
             print(format_overview({EXPERIMENTS: [f"{paper} {count}" for paper, count in papers.items()]} | names))
 
@@ -134,8 +132,17 @@ def count_experiments(what: str | None = None) -> Mapping[str, int]:
     return papers
 
 
-def describe_experiments(paper: str) -> dict[str, tuple[str, papers.Entry | None]]:
+def describe_all() -> dict[str, str]:
+    """Every experiment with its title."""
+    from repro.experiment import config
+
+    return config.read_titles(config.experiment_names())
+
+
+def describe_experiments(paper: str) -> dict[str, tuple[str, Entry | None]]:
     """The experiments of a paper in its order, each with its title and its entry in the paper's file."""
+    from repro.experiment import config, papers
+
     entries = {f"{paper}/{entry.experiment}": entry for entry in papers.read_entries(paper)}
     return {
         name: (title, entries.get(name)) for name, title in config.read_titles(config.experiment_names(paper)).items()

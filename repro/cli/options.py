@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from repro.core import own_code
+from repro.core.choices import QUICK, SCALES, Device
 from repro.core.errors import InputError, unknown_name
 from repro.core.terminal import one_line, style_text
 from repro.core.user_files import check_target
-from repro.experiment.config import DEFAULT_SCALE
-from repro.records.configured import Device
 
 ALLOT = -1  # --draws without a number
 
@@ -127,8 +126,8 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "overrides", nargs="*", default=[], help="key=value, for instance strategy=pipe_sgd strategy.K=3 seeds=5"
     )
-    sizes = f"size of the experiment: {DEFAULT_SCALE} (the default), full, paper"
-    parser.add_argument("--scale", default=DEFAULT_SCALE, help=sizes)
+    sizes = f"size of the experiment: {', '.join(SCALES)} (default: %(default)s)"
+    parser.add_argument("--scale", default=QUICK, help=sizes)
 
 
 def parse_draws(text: str) -> int:

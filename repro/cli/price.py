@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import add_dataset, add_device, as_json, new_file, parse_count, parse_plugin
 from repro.cli.partition import group_overrides
-from repro.experiment.testbeds import entry_of
 
 if TYPE_CHECKING:
     from repro.probes.shared.prices import Prices
@@ -46,6 +45,7 @@ def cmd_price(args: argparse.Namespace) -> None:
 
     from repro import models, strategies
     from repro.algorithms.pipeline import profiler
+    from repro.experiment.testbeds import entry_of
     from repro.fabric.real.gpus import pick_device
     from repro.probes.shared import prices
 
@@ -78,6 +78,8 @@ def cmd_price(args: argparse.Namespace) -> None:
 
 def entries_of(measured: Prices) -> dict[str, float]:
     """Entry -> seconds a byte, to three digits, of the strategy's own work."""
+    from repro.experiment.testbeds import entry_of
+
     prices = [(entry_of(price.kind), price) for price in measured.prices if price.kind not in EVERY]
     return {name: float(f"{price.s_per_byte:.3g}") for name, price in prices if name}
 
@@ -107,6 +109,8 @@ def write_entries(path: Path, entries: dict[str, float], source: str) -> None:
 def format_prices(measured: Prices, source: str) -> str:
     """A line for each kind of work."""
     from tabulate import tabulate
+
+    from repro.experiment.testbeds import entry_of
 
     none = "none: call it encode/NAME or decode/NAME"
     rows = [

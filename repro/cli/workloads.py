@@ -13,12 +13,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from repro.core.choices import SCALES
 from repro.core.fields import Model, Text, check_fields
 from repro.core.not_none import not_none
 from repro.experiment import config
 from repro.experiment.files import own_file, own_files
 from repro.records import catalogue
-from repro.records.configured import SCALES, Number
+from repro.records.configured import Number
 from repro.records.kinds import MEASURED
 from repro.records.paper_numbers import parse_number, printed_number
 from repro.records.record import Found

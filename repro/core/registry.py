@@ -227,7 +227,7 @@ def module_folder(name: str) -> Path | None:
 def _folders(package: str) -> Iterable[str]:
     if package in sys.modules:
         return sys.modules[package].__path__
-    return not_none(not_none(importlib.util.find_spec(package)).submodule_search_locations)
+    return [str(not_none(module_folder(package)))]  # importlib's `find_spec` would import the packages around it
 
 
 @lru_cache(maxsize=16)

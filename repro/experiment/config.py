@@ -14,12 +14,10 @@ from repro.experiment.files import group_names, names_in, own_file, own_files
 from repro.experiment.grid import Choices, Variant
 from repro.experiment.overrides import admit_code
 from repro.experiment.schema import Axes, RunConfig
-from repro.records.configured import QUICK
 
 if TYPE_CHECKING:
     from repro.experiment.compose import Composer
 
-DEFAULT_SCALE = QUICK  # of `run`, `show` and `submit`
 Choice = Mapping[str, Sequence[Any]]  # selects runs: factor, or `testbed`, -> values; {} selects all
 
 

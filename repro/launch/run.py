@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from repro.core.choices import QUICK
 from repro.core.errors import NotHere, ReproError
 from repro.core.paths import reference_root
 from repro.experiment.arguments import Override, as_overrides
-from repro.experiment.config import DEFAULT_SCALE, check_name, experiment_names, is_file, paper_of
+from repro.experiment.config import check_name, experiment_names, is_file, paper_of
 from repro.experiment.run import Run, Standing, add_standings, count_states, run_states
 from repro.launch.forecast import Estimate, estimate_runs
 from repro.launch.plan import Plan, plan_runs
@@ -25,7 +26,7 @@ def run(
     experiment: str,
     *overrides: Override,
     seeds: int | Sequence[int] | None = None,
-    scale: str = DEFAULT_SCALE,
+    scale: str = QUICK,
     force: bool = False,
     fresh_ranks: bool = False,
     mlflow: bool = True,

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from repro.core.choices import QUICK
 from repro.core.errors import NotHere
 from repro.experiment import config
 from repro.experiment.arguments import Override, as_overrides
-from repro.experiment.config import DEFAULT_SCALE, check_name
+from repro.experiment.config import check_name
 from repro.experiment.quoted import Parameter, quoted_with_places, read_hyperparameters
 from repro.experiment.run import Run, Standing, count_states
 from repro.launch.plan import Plan, plan_runs
@@ -58,7 +59,7 @@ def show(
     experiment: str,
     *overrides: Override,
     seeds: int | Sequence[int] | None = None,
-    scale: str = DEFAULT_SCALE,
+    scale: str = QUICK,
     draws: int = 0,
 ) -> list[Shown]:
     """An experiment, or each of a paper's, under overrides (as for `repro.run`) at a scale; nothing runs.

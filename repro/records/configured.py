@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from repro.core import fields, safe_files
+from repro.core.choices import Device
 from repro.core.registry import TRAIN
 
 # Bounds of the entries of a record, which may be somebody else's.
@@ -43,13 +44,8 @@ def _short_name(name: str) -> str:
     return name
 
 
-Device = Literal["auto", "cpu", "cuda"]
 Folder = Annotated[str, AfterValidator(_plain_name)]
 Name = Annotated[str, AfterValidator(_short_name)]  # of a paper or an experiment, a folder too
-
-
-SCALES = ("quick", "full", "paper")  # the usual sizes of an experiment
-QUICK = SCALES[0]  # for trying out
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from repro.answers.tables.runs import Runs
+from repro.core.choices import QUICK
 from repro.records.busy import taken_by_others
-from repro.records.configured import QUICK
 from repro.records.kinds import KINDS, SIMULATED
 from repro.records.record import Found
 from repro.records.variants import comparable, digest_configurations, recency

@@ -198,6 +198,23 @@ def newest(runs: Iterable[Run], same: Callable[[Run], Hashable]) -> list[Run]:
     return [*{same(run): run for run in sorted(runs, key=recency)}.values()]
 
 
+def find_superseded(runs: Iterable[HasResult]) -> set[str]:
+    """The names of the runs of the workspace of whose variant a newer run there has another configuration: the file of
+    the experiment or testbed was edited in between, and no page mixes both."""
+    mine = [run for run in sorted(runs, key=recency) if recency(run)[0]]
+    configurations = [configuration_of(run.identity) for run in mine]
+    current = dict(zip(map(_variant, mine), configurations, strict=True))
+    old = (run for run, each in zip(mine, configurations, strict=True) if current[_variant(run)] != each)
+    return {run.record.name for run in old}
+
+
+def _variant(run: Finished) -> tuple[Hashable, ...]:
+    """Where a run stands, by names that an edit of its experiment or testbed keeps."""
+    identity, testbed = run.identity, run.identity.testbed
+    names = identity.paper, identity.experiment, label(identity), json.dumps(identity.factors, sort_keys=True)
+    return (*names, testbed.name, testbed.launcher, identity.scale, identity.breakdown, run.kind)
+
+
 def newest_rows(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """`newest` of a table `runs` (`repro.records.catalogue`): a row for each value of the columns."""
     places = zip(*(list_column(table, column) for column in columns), strict=True)

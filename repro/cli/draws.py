@@ -66,7 +66,8 @@ def allotted_draws(seconds: float) -> int:
 
 
 def draw_costs(runs: Sequence[Run]) -> list[float | None]:
-    """Seconds of a draw of each run: as recorded, else a draw's part of the run's forecast; None if unknown."""
+    """Seconds of a draw of each run: as recorded, else a draw's part of the run itself, which has no start-up either,
+    else of its forecast; None if unknown."""
     from repro.experiment.draws import ITERATIONS
     from repro.launch.forecast import estimate_runs
     from repro.records import catalogue, variants
@@ -75,11 +76,12 @@ def draw_costs(runs: Sequence[Run]) -> list[float | None]:
     sweeps = [sweep for paper in papers for _, sweep in catalogue.sweeps(paper)]
     recorded = {variants.place(sweep): sweep.record.wall.get("total_s") for sweep in sweeps}
     published = [run for paper in papers for run in catalogue.runs(paper)]
+    worked = {variants.place(run): run.record.wall.get("total_s") for run in sorted(published, key=variants.recency)}
     seconds: list[float | None] = []
     for run, estimate in zip(runs, estimate_runs(runs, published), strict=True):
         part = min(1.0, ITERATIONS / run.iterations) if run.iterations else 1.0
-        forecast = None if estimate.seconds is None else estimate.seconds * part
-        seconds.append(recorded.get(variants.place(run.config)) or forecast)
+        whole = worked.get(place := variants.place(run.config)) or estimate.seconds
+        seconds.append(recorded.get(place) or (whole and whole * part))
     return seconds
 
 

@@ -14,11 +14,12 @@ from repro.answers.pages import wording
 from repro.answers.pages.claim_tables import run_argument
 from repro.answers.tables import results
 from repro.answers.tables.results import Results
+from repro.core.errors import some_of
 from repro.core.paths import reference_root
 from repro.core.terminal import one_line
 from repro.launch.forecast import run_duration, side_by_side
 from repro.launch.progress import format_duration
-from repro.records.kinds import SIMULATED
+from repro.records.kinds import KINDS, SIMULATED
 
 LINES = 12  # maximum number of claims on a terminal
 
@@ -27,13 +28,14 @@ LINES = 12  # maximum number of claims on a terminal
 class Headline:
     """A headline claim. mine: the verdict that decides by runs of the workspace alone; where none is judged, all that
     there are; command: makes the runs that the committed answer rests on, or those of the claim's experiment; seconds:
-    what the committed ones took, if known."""
+    what the committed ones took, if known; lacking: what no run of the user's experiment has, if there are runs."""
 
     claim: Claim
     mine: Sequence[ClaimVerdict]
     committed: ClaimVerdict
     command: str
     seconds: float | None
+    lacking: str = ""
 
 
 def judge_headlines(paper: str) -> list[Headline]:
@@ -41,21 +43,24 @@ def judge_headlines(paper: str) -> list[Headline]:
     committed, mine = results.read(paper, reference_root()), results.read_workspace(paper)
     by_claim = wording.by_claim(mine.verdicts)
     judged = [
-        headline_of(committed, kinds, [each for each in by_claim[claim] if wording.is_own(each)])
+        headline_of(committed, kinds, [each for each in by_claim[claim] if wording.is_own(each)], mine)
         for claim, kinds in wording.by_claim(committed.verdicts).items()
         if kinds[0].claim.headline
     ]
     return sorted(judged, key=lambda headline: (not headline.mine, not headline.committed.verdict.judged))
 
 
-def headline_of(committed: Results, kinds: Sequence[ClaimVerdict], mine: Sequence[ClaimVerdict]) -> Headline:
-    """One claim; kinds, mine: its verdicts by the committed runs and by the user's, one a kind of number."""
+def headline_of(
+    committed: Results, kinds: Sequence[ClaimVerdict], mine: Sequence[ClaimVerdict], workspace: Results
+) -> Headline:
+    """One claim; kinds, mine: its verdicts by the committed runs and by the user's, one a kind of number; workspace:
+    the user's runs."""
     deciding, claim = wording.deciding(kinds), kinds[0].claim
     if mine and (decides := wording.deciding(mine)).verdict.judged:
         mine = [decides]
     command = f"repro run {run_argument(committed.paper, claim, committed.experiments)}"
     if not (group := committed.find(claim.experiment, deciding.kind)) or not (read := runs_read(claim, group)):
-        return Headline(claim, mine, deciding, command, None)
+        return Headline(claim, mine, deciding, command, None, find_lacking(workspace, claim))
     scale, experiments = read[-1].identity.scale, {run.identity.experiment for run in read}
     runs = committed.runs.records.values()
     beside = [run for run in runs if run.identity.experiment in experiments and run.identity.scale == scale]
@@ -66,6 +71,20 @@ def headline_of(committed: Results, kinds: Sequence[ClaimVerdict], mine: Sequenc
     seconds = sum(times[False]) + side_by_side(times[True], len(os.sched_getaffinity(0)))
     command += f" --scale {scale}"
     return Headline(claim, mine, deciding, command, seconds or None)
+
+
+def find_lacking(workspace: Results, claim: Claim) -> str:
+    """`no run of table1 has variant Compressed; variants: SGD, 8 bits`: the first rows that a claim chooses and no run
+    of its experiment has; "" if there are no runs."""
+    groups = [runs for kind in KINDS if (runs := workspace.evaluator.runs_for(claim, kind))]
+    if not groups or claim.value is None:
+        return ""
+    for _, where in claim.value.sides:
+        if not any(group.matching(claim.value.table, where) for group in groups):
+            wanted = ", ".join(f"{name} {value}" for name, value in where.items())
+            variants = dict.fromkeys(run.label for group in groups for run in group.records.values())
+            return f"no run of {claim.experiment} has {wanted}; variants: {some_of([*variants], LINES)}"
+    return ""
 
 
 def format_headlines(headlines: Sequence[Headline]) -> str:
@@ -97,5 +116,7 @@ def format_command(headline: Headline) -> str:
     """`none; repro run pipesgd/fig4-mnist --scale full takes about 4 min`"""
     if headline.claim.value is None:
         return "none; no run here answers it"
+    if headline.lacking:
+        return f"none: {headline.lacking}"
     took = "an unknown time" if headline.seconds is None else f"about {format_duration(headline.seconds)}"
     return f"none; {headline.command} takes {took}"

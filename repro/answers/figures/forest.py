@@ -48,7 +48,7 @@ def draw_forest(rows: pd.DataFrame, title: str) -> Any:
     shown = _over_the_papers(rows).assign(place=[n + heads for n, heads in enumerate(starts.cumsum())])
     lines = len(rows) + int(starts.sum())
     of = {word: looks.look_of(word, place) for place, word in enumerate(looks.palette_order(rows["verdict"]))}
-    figure, axis = plt.subplots(figsize=(looks.WIDTH, ROW * (lines + 1) + 0.75), layout="constrained")
+    figure, axis = plt.subplots(figsize=(looks.WIDTH, ROW * (max(lines, 2) + 1) + 0.75), layout="constrained")
     colours, grey = {word: look.colour for word, look in of.items()}, looks.look_of(PAPER).colour
     axis.hlines(shown["place"], shown["paper_low"], shown["paper_high"], color=grey, linewidth=5)
     axis.hlines(shown["place"], shown["low"], shown["high"], colors=[*shown["verdict"].map(colours)], linewidth=1.4)

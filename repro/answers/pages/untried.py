@@ -24,8 +24,10 @@ def table(entries: Sequence[Untried]) -> pd.DataFrame:
 
 
 def sum_untried(entries: Sequence[Untried]) -> Markdown:
-    """What all that could be estimated takes together: `540 H100-hours, about $3,700; data: ImageNet (ILSVRC12)`."""
-    estimated = [entry for entry in entries if entry.gpu_hours is not None]
+    """What all that could be estimated takes together: `540 H100-hours, about $3,700; data: ImageNet (ILSVRC12)`; ""
+    without entries."""
+    if not (estimated := [entry for entry in entries if entry.gpu_hours is not None]):
+        return Markdown("")
     hours = sum(entry.runs * (entry.gpu_hours or 0) for entry in estimated)
     data = Markdown("; ").join(Markdown(name) for name in dict.fromkeys(entry.data for entry in estimated))
     return Markdown("{} H100-hours, about ${}; data: {}").format(_rounded(hours), _rounded(hours * DOLLARS), data)

@@ -14,9 +14,10 @@ ROOT, GUIDE = "index", "docs/README"  # the overview; the list of the documentat
 README = "README.md"
 BESIDE = ("*.md", "*.cff", "LICENSE")  # files of the checkout that the documentation links to
 FILES = ("figures", "tables")  # folders of a page's files
-NO_OVERVIEW = (  # for a folder without one
+NO_OVERVIEW = (  # for a folder without one: the sections that other pages link to
     "# Reproductions\n\n`repro report` builds the overview and the pages.\n\n"
-    "## Legend\n\nThe legend of all pages stands on the overview.\n"
+    "## Legend\n\nThe legend of all pages stands on the overview.\n\n"
+    "## Accuracy\n\nSo do the claims about accuracy that are decided.\n"
 )
 
 Contents = dict[str, list[tuple[str, list[str]]]]

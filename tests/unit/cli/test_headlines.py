@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from repro.answers.claims.verdict import NOT_TESTABLE
-from repro.cli.headlines import LINES, format_headlines, judge_headlines
+from repro.answers.tables import results
+from repro.cli.headlines import LINES, find_lacking, format_headlines, judge_headlines
 from repro.records import catalogue, store
 from repro.records.kinds import EMULATED
 from repro.records.variants import REFERENCE, WORKSPACE
@@ -28,12 +29,17 @@ def test_without_runs_each_headline_has_the_committed_answer_and_a_command_with_
 
 
 def copy_committed(workspace, chosen):
+    """The headlines after `write_committed`."""
+    write_committed(workspace, chosen)
+    return {each.claim.id: each for each in judge_headlines("pipesgd")}
+
+
+def write_committed(workspace, chosen):
     """Committed runs of Pipe-SGD as the user's. chosen: a function that returns the run to write, or None."""
     for run in filter(None, map(chosen, catalogue.runs("pipesgd"))):
         folder = workspace / run.identity.paper / run.record.name
         folder.mkdir(parents=True)
         store.write(folder, run.record)
-    return {each.claim.id: each for each in judge_headlines("pipesgd")}
 
 
 def test_the_user_s_runs_are_judged_with_the_committed_draws_and_shown_first(workspace):
@@ -61,3 +67,14 @@ def test_stand_in_data_answer_no_claim_about_accuracy_and_the_line_says_so(works
     mine = [judged for each in answers for judged in each.mine]
     assert mine and all(judged.verdict.answer == NOT_TESTABLE and not judged.estimate for judged in mine)
     assert "stand-in" in format_headlines(answers)
+
+
+def test_a_claim_on_a_variant_that_no_run_has_names_it_and_those_there_are(workspace):
+    """As after a new method's name in the experiment and the old one in the claims."""
+    write_committed(workspace, lambda run: run if run.identity.experiment == "accuracy-codecs" else None)
+    mine = results.read_workspace("pipesgd")
+    claim = next(each.claim for each in mine.verdicts if each.claim.experiment == "accuracy-codecs")
+    assert find_lacking(mine, claim) == ""
+    misnamed = claim.model_copy(update={"value": claim.value.model_copy(update={"of": {"variant": "K = 7"}})})
+    text = find_lacking(mine, misnamed)
+    assert "variant K = 7" in text and all(run.label in text for run in mine.runs.records.values())

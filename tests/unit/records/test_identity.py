@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -117,6 +118,23 @@ def test_a_median_over_variants_never_covers_two_configurations(monkeypatch, tmp
     assert set(runs["variant_name"]) == {"pipe_sgd"}
     written = reference.write("pipesgd", [each.record for each in [*of_k, older]], tmp_path)
     assert pd.read_parquet(written / "runs.parquet")["variant"].nunique() == 3
+
+
+def test_what_ran_before_an_edit_of_the_experiment_s_file_counts_no_more():
+    """Draws of both, of an own paper, were pooled: 1.29 times in place of 2.56."""
+
+    def at(hour, step_s, **config):
+        made = run(step_s=step_s, **config)
+        record = made.record
+        ended = record.provenance | {"finished_at": f"2026-11-28T{hour:02}:00:00+00:00"}
+        return replace(made, record=record.model_copy(update={"provenance": ended}))
+
+    before = at(1, 0.1, model={"name": "resnet20"}, workers=8)
+    seeds = [at(2, 0.2, seed=0), at(3, 0.3, seed=1)]
+    by_user = at(4, 0.4, epochs=9, changed=["epochs"])
+    assert variants.find_superseded([*seeds, before, by_user]) == {before.record.name}
+    committed = replace(before, origin=REFERENCE)
+    assert not variants.find_superseded([*seeds, committed, by_user])
 
 
 def test_a_published_run_replaces_none_of_another_model(monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 import NAME
 
 from repro.answers.pages.build import build
+from repro.cli.headlines import judge_headlines
 from repro.cli.main import main
 
 
@@ -15,4 +16,5 @@ def test_its_page_is_built_from_its_runs(tmp_path, monkeypatch):
     assert main(["run", "NAME", "--no-report", "--no-mlflow"]) == 0
     build("NAME", out=tmp_path / "pages")
     page = (tmp_path / "pages" / "NAME.md").read_text()
-    assert "Compressed, an iteration is " in page and "No results yet" not in page
+    assert "No results yet" not in page
+    assert not [each.command for each in judge_headlines("NAME") if not each.mine], "a claim has no run"

@@ -71,8 +71,8 @@ def describe_runs(runs: list[Found]) -> Markdown:
     strategies, networks = {run.identity.strategy.name for run in trained}, {run.model_name for run in trained}
     experiments = {run.identity.experiment for run in runs}
     return Markdown.escape(
-        f"{len(strategies)} strategies and {len(networks)} networks trained on {name_gpus(trained) or 'no GPU'}: "
-        f"{len(runs)} runs of {len(experiments)} experiments, on {name_gpus(runs) or 'no GPU'}."
+        f"{len(runs)} runs of {len(experiments)} experiments on {name_gpus(runs) or 'no GPU'}: {len(strategies)} "
+        f"strategies and {len(networks)} networks were trained on {name_gpus(trained) or 'none'}."
     )
 
 

@@ -31,7 +31,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     right, error = sum(each.right for each in settings), against.median_error(published)
     line = Markdown(
         f"Of {len(settings)} published settings the tool names the better strategy in {right}; its throughputs are off "
-        f"by {error:.0%} in the median of {len(published)}."
+        f"by {100 * error:.0f} % in the median of {len(published)}."
     )
     table = pd.DataFrame([asdict(row) | {"ratio": row.ratio} for row in published])  # samples/s
     contests = {kind: against.find_contests(emulated, kind) for kind in (SYNCHRONOUS, ANY)}

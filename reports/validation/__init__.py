@@ -57,7 +57,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     line = describe_error(tables.errors(counted, []).to_dict("records"))
     shown = {name: len(made[name]) for name in ("slowed", "shares", *factors)}
     shown |= {"misses": len(made["worst"]), "controls": len(controls)}
-    goals = {"median": f"{tables.MEDIAN_GOAL:.0%}", "p95": f"{tables.P95_GOAL:.0%}", "later": later(steps)}
+    goals = {"median": percent(tables.MEDIAN_GOAL), "p95": percent(tables.P95_GOAL), "later": later(steps)}
     made_of = {"figure": specs.figure, "table": specs.table, "line": line}
     pages = {PAGE: "page", f"{PAGE}-details": "details"}
     texts = {name: template(f"{PAGE}/{each}.md.j2", **made_of, **shown, **goals) for name, each in pages.items()}
@@ -72,9 +72,13 @@ def describe_error(every: list[dict]) -> Markdown:
     reached = "reached" if row["met"] == "yes" else "missed"
     return Markdown(
         f"Simulated step times are off by {row['median']:.1f} % in the median and {row['p95']:.1f} % in the 95th "
-        f"percentile of {row['times']} cases; the goal of {tables.MEDIAN_GOAL:.0%} and {tables.P95_GOAL:.0%} is "
-        f"{reached}."
+        f"percentile of {row['times']} cases; the goal of {percent(tables.MEDIAN_GOAL)} and "
+        f"{percent(tables.P95_GOAL)} is {reached}."
     )
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def later(steps: pd.DataFrame) -> str:
@@ -87,8 +91,8 @@ def later(steps: pd.DataFrame) -> str:
     times = row["median"] < 100 * tables.LATER_MEDIAN_GOAL and row["p95"] < 100 * tables.LATER_P95_GOAL
     word = ("missed", "met")
     return (
-        f"A later goal of {tables.LATER_MEDIAN_GOAL:.0%} and {tables.LATER_P95_GOAL:.0%} is {word[times]}; that ratios "
-        f"of two strategies' steps be within {tables.RATIO_GOAL:.0%} in the 95th percentile is "
-        f"{word[ratio['met'] == 'yes']}: of {ratio['ratios']} half are within {ratio['median']:.1f} %, a twentieth not "
+        f"A later goal of {percent(tables.LATER_MEDIAN_GOAL)} and {percent(tables.LATER_P95_GOAL)} is {word[times]}. "
+        f"The goal that 95 % of the ratios of two strategies' steps are within {percent(tables.RATIO_GOAL)} is "
+        f"{word[ratio['met'] == 'yes']}: of {ratio['ratios']:,} ratios half are within {ratio['median']:.1f} %, 95 % "
         f"within {ratio['p95']:.1f} %."
     )

@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from repro.core import config_folders, user_files
 from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, NonNegative, Positive, Share, Text
+from repro.core.input_names import DIMENSIONS, describe_names, read_names
 
 if TYPE_CHECKING:
     import numpy as np
 
-DIMENSIONS = 32  # of the Sobol sequence: one for each input that an `inputs.yaml` names
 MOST_DRAWS = 4096
 SCRAMBLED_BY = 20261126  # seed, fixed before the first draw
 SAME = 1e-9  # tolerance of the sum of weights
@@ -154,26 +153,9 @@ def entry_at(values: Mapping[str, Any], path: str) -> Any:
     return node
 
 
-def describe_names() -> dict[str, str]:
-    """name -> description of each input, from `inputs.yaml` of all configuration folders."""
-    return {name: text for texts in reversed(_named()) for name, text in texts.items()}
-
-
-def _named() -> list[dict[str, str]]:
-    """The content of each `inputs.yaml`, the project's first."""
-    files = [folder / "inputs.yaml" for folder in config_folders.config_folders()]
-    named = [(path, user_files.read_yaml(path)) for path in files if path.is_file()]
-    for path, texts in named:
-        if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-            raise InputError(f"{path}: must be names of inputs, each with a description")
-        if len({**named[0][1], **texts}) > DIMENSIONS:
-            raise InputError(f"{path}: {len(texts)} inputs; must be {DIMENSIONS} or fewer with the project's own")
-    return [texts for _, texts in named]
-
-
 def _dimension(name: str) -> int:
     """The project's inputs have the first dimensions, those of another folder the last: no folder shifts another's."""
-    ours, *others = _named()
+    ours, *others = read_names()
     if name in ours:
         return list(ours).index(name)
     texts = next(texts for texts in others if name in texts)

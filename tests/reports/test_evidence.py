@@ -114,7 +114,7 @@ def test_accuracies_of_stand_in_data_or_of_time_alone_are_not_tried():
     assert verdict(of_runs(standin), "accuracy-d-sync").verdict.text == "not testable here (stand-in data)"
     timed = of_runs([timing_only(make("D-Sync", "simulated")), timing_only(make("Pipe-SGD + T", "simulated"))])
     accuracy = verdict(timed, "accuracy-d-sync", "simulated").verdict.text
-    assert accuracy == "not testable here (timing only: no accuracy is computed)"
+    assert accuracy == "not testable here (Only times are simulated, no accuracies.)"
     assert verdict(timed, "speedup-vs-dsync", "simulated").verdict.judged
 
 
@@ -167,7 +167,7 @@ def test_draws_that_compute_nothing_say_nothing_of_a_target():
     half = replace(evaluator(runs, None), drawn=lambda _: alone).evidence(wanted, "simulated")
     assert half.sample is None and "target" in half.not_drawn
     few = replace(trained, outcome=Outcome({0: trained.outcome.values[0]}))
-    assert judge_claim(wanted, "simulated", few, None).verdict.text == "open (1 of 5 seeds)"
+    assert judge_claim(wanted, "simulated", few, None).verdict.text == "open (1 seed, 5 needed)"
 
 
 def test_draws_of_a_part_of_a_claims_runs_are_none():
@@ -196,7 +196,7 @@ def test_an_emulated_twin_is_a_sample_over_its_seeds_and_one_seed_is_none(monkey
         update={"value": Value.model_validate({"verb": "value", "column": "step_s", "of": {"variant": "D-Sync"}})}
     )
     errors = Residuals([[Residual("dsync", 3.0)]], "made up")
-    monkeypatch.setattr(ClaimEvaluator, "_errors", lambda self, group: errors)
+    monkeypatch.setattr(ClaimEvaluator, "errors_for", lambda self, group: errors)
 
     def ratios(kind, seeds, draw_s=lambda n: 1.0 + n):
         runs = shown("pipesgd", all_runs(["simulated"], 1) + all_runs(["emulated"], seeds), FIG4)
@@ -223,7 +223,7 @@ def conditional(monkeypatch, low, high, factor=1.0, draws=64, of_pipe=None):
     records = runs["simulated"].records.values()
     sweeps = Sweeps([Drawn(run, steps[: None if run.label == "D-Sync" else of_pipe]) for run in records])
     errors = Residuals([[Residual("dsync", factor), Residual("pipe_sgd", factor)]], "made up")
-    monkeypatch.setattr(ClaimEvaluator, "_errors", lambda self, group: errors)
+    monkeypatch.setattr(ClaimEvaluator, "errors_for", lambda self, group: errors)
     baseline = {"value": {"verb": "value", "column": "step_s", "of": {"variant": "D-Sync"}}, "tolerance": {},
                 "paper": {"low": low, "high": high, "shown": "printed"}}  # fmt: skip
     wanted = claim("pipe-faster-than-dsync").model_copy(update={"given": Baseline.model_validate(baseline)})

@@ -50,10 +50,10 @@ def deciding_input(result: Sequence[float], inputs: Mapping[str, Sequence[float]
 
 
 def turning_value(holds: Sequence[bool], inputs: Mapping[str, tuple[str, Sequence[Any]]]) -> str:
-    """`merge = 24 ns a byte (holds below)`: the input that separates the draws in which an answer holds from the others
-    best, and where; "" if none separates nearly all.
+    """`below 24 ns a byte (merge)`: where an answer holds, by the input that separates these draws best; "" if none
+    separates nearly all.
 
-    inputs: input -> its entry and the entry's value a draw.
+    inputs: input, in words -> its entry and the entry's value a draw.
     """
     rarer = min(sum(holds), len(holds) - sum(holds))
     most = min(WRONG * len(holds), WRONG_OF_RARER * rarer)
@@ -67,15 +67,15 @@ def _splits(name: str, entry: str, values: Sequence[Any], holds: Sequence[bool])
     if not all(isinstance(value, int | float) for value in values):
         kinds = dict.fromkeys(map(str, values))
         yes = {kind: sum(h if str(v) == kind else not h for v, h in zip(values, holds, strict=True)) for kind in kinds}
-        return [(len(holds) - right, f"{name} = {kind} (holds there)") for kind, right in yes.items() if len(kinds) > 1]
+        return [(len(holds) - right, f"at {kind} ({name})") for kind, right in yes.items() if len(kinds) > 1]
     order = sorted(zip(values, holds, strict=True))
     made, below, total = [], 0, sum(holds)
     for n, ((low, held), (high, _)) in enumerate(pairwise(order), start=1):
         below += held
         if low < high:
             missed = (n - below) + (total - below)  # if it holds below
-            at = f"{name} = {_between(entry, low, high)}"
-            made += [(missed, f"{at} (holds below)"), (len(holds) - missed, f"{at} (holds above)")]
+            at = f"{_between(entry, low, high)} ({name})"
+            made += [(missed, f"below {at}"), (len(holds) - missed, f"above {at}")]
     return made
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from repro.answers.claims import decides, residuals
 from repro.answers.claims.residuals import Residuals
 from repro.answers.tables.runs import Runs
+from repro.core.input_names import describe_names
 from repro.records.identity import Part
 from repro.records.record import CONTENTS, Found, ProbeResult, Reached, TrainResult
 from repro.records.sweep import Draw
@@ -99,8 +100,11 @@ class Sweeps:
         return decides.deciding_input([*values.values()], inputs)
 
     def turns_at(self, holds: Mapping[int, bool]) -> str:
-        """The input and its value at which an answer a draw turns (`turning_value`)."""
-        return decides.turning_value([*holds.values()], self.inputs(holds))
+        """Where an answer a draw holds (`turning_value`)."""
+        words = describe_names()
+        return decides.turning_value(
+            [*holds.values()], {words.get(name, name): drawn for name, drawn in self.inputs(holds).items()}
+        )
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:

@@ -143,12 +143,13 @@ def judge_claim(claim: Claim, kind: str, evidence: Evidence | None, effect: Effe
     elif evidence.not_drawn:
         verdict = Verdict(words.NOT_RUN, reason=evidence.not_drawn)
     elif (seeds := len(evidence.values)) < (least := least_seeds(claim, kind, evidence)):
-        verdict = Verdict(words.OPEN, reason=f"{seeds} of {least} seeds")
+        verdict = Verdict(words.OPEN, reason=f"{seeds} seed{'s' * (seeds > 1)}, {least} needed")
     else:
         verdict = conclude_verdict(claim, evidence, effect).implied(evidence.implied)
-    estimate, conditional = evidence_interval(evidence), evidence.conditional
-    if claim.about != "accuracy" or claim.is_ratio:
-        verdict = replace(verdict, factor=claim.paper.factor(estimate.point))
+    estimate, conditional = evidence_interval(claim, evidence), evidence.conditional
+    factor = claim.paper.factor(estimate.point) if claim.about != "accuracy" or claim.is_ratio else None
+    if factor is not None and not math.isclose(factor, estimate.point):  # over 1 it repeats our number
+        verdict = replace(verdict, factor=factor)
     verdict = replace(verdict, baseline=conditional.at_baseline if conditional else None, turns_at=evidence.turns_at)
     return ClaimVerdict(claim, kind, verdict, estimate, evidence)
 
@@ -163,19 +164,27 @@ def least_seeds(claim: Claim, kind: str, evidence: Evidence) -> int:
 
 def conclude_verdict(claim: Claim, evidence: Evidence, effect: Effect | None) -> Verdict:
     """The verdict from a sample; from pairs of seeds for a claim that no accuracy is lost."""
-    low, high = claim.widened
+    if pairs := compare_seeds(claim, evidence):
+        return Verdict(pairs.answer, reason=f"{pairs.pairs} pairs of seeds, margin {pairs.margin:g}")
+    return verdict_of(evidence.known, *claim.widened, effect)
+
+
+def compare_seeds(claim: Claim, evidence: Evidence) -> paired.Comparison | None:
+    """The paired comparison that decides a claim that no accuracy is lost; None for other claims and for one seed."""
+    low, _ = claim.widened
     if claim.no_loss and low is not None and low < 0 and len(evidence.values) > 1:
-        pairs = paired.compare_pairs(evidence.values, -low)
-        reason = f"{pairs.mean:+.4f}, {pairs.low:+.4f} to {pairs.high:+.4f}; {pairs.pairs} pairs, margin {-low:g}"
-        return Verdict(pairs.answer, reason=reason)
-    return verdict_of(evidence.known, low, high, effect)
+        return paired.compare_pairs(evidence.values, -low)
+    return None
 
 
-def evidence_interval(evidence: Evidence) -> Interval:
-    """The median over seeds, and the range of 90 % of the draws, or of all seeds and repetitions.
+def evidence_interval(claim: Claim, evidence: Evidence) -> Interval:
+    """The median over seeds, and the range of 90 % of the draws, or of all seeds and repetitions; for pairs of seeds
+    their mean difference with its limits.
 
     What an input fixes is the number as configured, wherever the draws of the other inputs lie.
     """
+    if (pairs := compare_seeds(claim, evidence)) and math.isfinite(pairs.low):
+        return Interval(pairs.low, pairs.mean, pairs.high)
     low, middle, high = spread_over_seeds(evidence.values)
     if evidence.sample is None:
         return Interval(min([low, *evidence.repeated]), middle, max([high, *evidence.repeated]))

@@ -326,7 +326,7 @@ def repetition_ends(claim: Claim, group: Runs) -> list[float]:
 def not_testable(claim: Claim, group: Runs) -> str:
     """The reason why these runs cannot test a claim."""
     if claim.about == "accuracy" and group.timing_only:
-        return "timing only: no accuracy is computed"
+        return "Only times are simulated, no accuracies."
     return "stand-in data" if group.standin and (of_target(claim) or claim.about == "accuracy") else ""
 
 

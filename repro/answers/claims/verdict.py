@@ -22,7 +22,7 @@ class Word:
     """How a word is shown: on the site (tone, a class in `static/site.css`), in figures (colour, marker), and where
     claims are listed under another heading than the word."""
 
-    tone: Literal["good", "partly", "bad", "open", "none"]
+    tone: Literal["good", "partly", "less", "more", "bad", "open", "none"]
     colour: str = ""
     marker: str = ""
     heading: str = ""
@@ -36,8 +36,8 @@ CONSISTENT = "consistent with implied input"  # instead of reproduced: an input 
 NOT_JUDGED = "not judged"  # a heading
 WORDS: Mapping[str, Word] = {  # in the order of pages
     NOT_REPRODUCED: Word("bad", "#C51B7D", "X"),
-    SMALLER: Word("partly", "#2166AC", "<"),
-    LARGER: Word("partly", "#7A4FA3", ">"),
+    SMALLER: Word("less", "#2166AC", "<"),
+    LARGER: Word("more", "#7A4FA3", ">"),
     OPEN: Word("open", "#8A5A00", "D"),
     SAME_DIRECTION: Word("partly", "#00736B", "^"),
     REPRODUCED: Word("good", "#1B7837", "o"),
@@ -194,7 +194,7 @@ class Verdict:
     """A word and the shares behind it. size: the share within the range that the paper prints for an effect.
 
     reason: why there is no verdict, or no reliable one. factor: our number over the nearest end of the paper's, for
-    words that say by how much ours is off. turns_at: the input and its value at which what is undecided turns.
+    words that say by how much ours is off. turns_at: where what is undecided holds (`decides.turning_value`).
     """
 
     answer: str
@@ -237,15 +237,17 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """`smaller: 0.44 of the paper's (64 of 64; its size 20 of 64; baseline 1.1×)`"""
-        shares = "; its size ".join(share.text for share in (self.share, self.size) if share and share.drawn)
+        """`smaller: 0.44 of the paper's (effect in 64, size in 20 of 64 draws; baseline 1.1×)`"""
+        shares = f"{self.share.text} draws" if self.share and self.share.drawn else ""
+        if shares and self.share and self.size:
+            shares = f"effect in {self.share.hits}, size in {self.size.text} draws"
         if self.answer == OPEN and not shares and not self.reason:
-            shares = "seeds or repetitions differ"
+            shares = "seeds or repetitions disagree"
         if shares and self.baseline and self.baseline.reproduced:
             shares += f"; baseline {self.baseline.text}"
         text = " ".join([self.words, *(f"({part})" for part in (shares, self.reason) if part)])
-        turns = {OPEN: ", turns at ", SAME_DIRECTION: ", its size turns at "}.get(self.answer)
-        return f"{text}{turns}{self.turns_at}" if turns and self.turns_at else text
+        what = {OPEN: "it", SAME_DIRECTION: "the size"}.get(self.answer)
+        return f"{text}; {what} holds {self.turns_at}" if what and self.turns_at else text
 
 
 def factor_text(factor: float) -> str:

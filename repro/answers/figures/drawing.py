@@ -99,15 +99,15 @@ def _finish(grid: Any, figure: Figure) -> None:
     for view in figure.views:
         grid.axes_dict[view.title].set(**{f"{side}lim": ends for side, ends in (("x", view.x), ("y", view.y)) if ends})
     grid.set(**{f"{side}lim": ends for side, ends in figure.limits.items()})
+    for where, lines in figure.at.items():
+        for label, at in lines.items() if isinstance(lines, dict) else [("", lines)]:
+            for axis in grid.axes.flat:
+                _reference(axis, where, float(at), label)  # type: ignore[arg-type]  # places are numbers by now
     if figure.kind == "dot" and figure.log and not figure.share_x:
         _equal_spans(list(grid.axes.flat))
     for axis in grid.axes.flat:
         for side in "xy":
             _ticks(axis, figure, side)
-    for where, lines in figure.at.items():
-        for label, at in lines.items() if isinstance(lines, dict) else [("", lines)]:
-            for axis in grid.axes.flat:
-                _reference(axis, where, float(at), label)  # type: ignore[arg-type]  # places are numbers by now
     if figure.diagonal:
         for axis in grid.axes.flat:
             axis.axline((1, 1), (2, 2), **REFERENCE, zorder=1)
@@ -154,7 +154,8 @@ def _ticks(axis: Any, figure: Figure, side: str) -> None:
     if side in figure.log:
         room = WIDTH / axis.get_gridspec().ncols - 0.5 if side == "x" else figure.height - 0.5
         low, high = getattr(axis, f"get_{side}lim")()
-        values = {float(value) for line in axis.lines for value in line.get_xdata()} if figure.kind == "line" else set()
+        lines = [line for line in axis.lines if line.get_transform() == axis.transData]  # without reference lines
+        values = {float(value) for line in lines for value in line.get_xdata()} if figure.kind == "line" else set()
         at_values = side == "x" and not unit and 1 < len(values) <= 8
         ticks = spaced_values(values, low, high, room) if at_values else round_numbers(low, high, int(room / TICK))
         of.set_major_locator(FixedLocator(ticks))

@@ -71,7 +71,7 @@ def draw_forest(rows: pd.DataFrame, title: str) -> Any:
         axis.annotate(name, (1, -1.1), xytext=(right, 0), fontweight="bold", color="0.2", **beside)
     for row in shown.to_dict("records"):
         whose, colour = ", yours" if row["own"] else "", colours[row["verdict"]]
-        texts = (row["printed"].partition(" (")[0], row["number"], row["verdict"], row["kind"] + whose)
+        texts = (row["printed"].partition(" (")[0], row["number"], row["word"], row["kind"] + whose)
         for (name, right), text, ink in zip(COLUMNS.items(), texts, ("0.2", "0.2", colour, "0.2"), strict=True):
             text = textwrap.shorten(text, LETTERS.get(name, 40), placeholder=" ...")
             axis.annotate(text, (1, row["place"]), xytext=(right, 0), color=ink, **beside)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from repro.answers.figures import drawing
 from repro.answers.figures import specification as figures
+from repro.answers.figures.looks import display_name
 from repro.answers.figures.specification import Figure, Shown, Table
 from repro.answers.pages.files import Files
 from repro.answers.pages.markdown import Markdown
@@ -87,7 +88,8 @@ def with_numbers(figure: Figure, paper: str) -> Figure:
 def _caption(shown: Shown, rows: pd.DataFrame) -> str:
     """Title, kinds of number unless a column shows them, and the caption."""
     in_column = isinstance(shown, Table) and "kind" in (*shown.columns, *shown.index, shown.across)
-    kinds = ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"])) if "kind" in rows and not in_column else ""
+    names = map(display_name, dict.fromkeys(rows["kind"])) if "kind" in rows and not in_column else ()
+    kinds = ", ".join(f"**{name}**" for name in names)
     return f"{shown.title}{f' ({kinds})' if kinds else ''}. {shown.caption}".strip()
 
 

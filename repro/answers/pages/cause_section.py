@@ -43,8 +43,9 @@ class CauseSection:
             return Markdown("")
         alt = f"A row for our number of each claim, and one for each cause: {self.counts}, with an arrow to the number."
         caption = (
-            "From our number (simulated, inputs at their best guess) to the paper's: an arrow goes from our number "
-            "without a cause to that with it, or, where no run has it, to the predicted one."
+            "An arrow goes from our number without a cause to the number with it (predicted, where no run has the "
+            "cause), all with inputs at their best guess. An arrow that begins elsewhere than ours has another kind of "
+            "number, or (+) another cause below it."
         )
         return self.files.picture(lambda: ladder.draw_ladder(rows), "", "ladder", fit_cell(alt), caption, rows)
 
@@ -66,7 +67,8 @@ class CauseSection:
                 start, end = step.headline.without, step.headline.with_cause
                 reached = (step.headline.predicted if end is None else end) / by
                 begins = math.nan if start is None else start / by
-                text = step.cause.short if reached > 0 else f"{step.cause.short}: below 0"  # of a ratio axis
+                name = step.cause.short if step.cause.after is None else f"+ {step.cause.short}"
+                text = name if reached > 0 else f"{name}: below 0"  # of a ratio axis
                 yield {"text": text, "start": begins, "end": reached, "status": step.status}
 
     @property
@@ -105,9 +107,9 @@ class CauseSection:
 
     @property
     def unexplained(self) -> Sequence[str]:
-        """What the tested and implied causes of each claim leave: `C3: 1.98× (printed 3.01×)`."""
+        """What the tested and implied causes of each claim leave: `C3: 1.98× instead of 3.01×`."""
         left = ((self.numbers[name], *self._reached(steps)) for name, steps in self.by_claim.items())
-        return [f"C{number}: {ours} (printed {paper})" for number, ours, paper, hits in left if not hits]
+        return [f"C{number}: {ours} instead of {paper}" for number, ours, paper, hits in left if not hits]
 
     def _reached(self, steps: Sequence[Step]) -> tuple[str, str, bool]:
         """(our number after the accepted causes, the paper's, whether they agree within the tolerance)"""

@@ -71,5 +71,15 @@ def testbed_parameters(runs: Iterable[Found]) -> pd.DataFrame:
             path = str(entry)
             source = next((sources[key] for key in (path, path.partition(".")[0], "all") if key in sources), DASH)
             rows.append((path, f"{value:g}" if isinstance(value, float) else str(value), source, name))
+    costs = {(path, source) for path, value, source, _ in rows if value != "0"}
+    rows = [  # an experiment leaves out a cost that other testbeds with the same source count
+        (
+            path,
+            value,
+            f"left out; where it counts: {source}" if value == "0" and (path, source) in costs else source,
+            name,
+        )
+        for path, value, source, name in rows
+    ]
     table = pd.DataFrame(rows, columns=["parameter", "value", "source", "testbeds"])
     return table.groupby(["parameter", "value", "source"], sort=False)["testbeds"].agg(", ".join).reset_index()

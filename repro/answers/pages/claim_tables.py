@@ -18,12 +18,12 @@ from repro.answers.pages import cells as tables
 from repro.answers.pages import settling, wording
 from repro.answers.pages.files import Files
 from repro.answers.pages.markdown import Markdown
+from repro.core.input_names import describe_names
 from repro.records.kinds import KINDS, MEASURED, PADDED, SIMULATED
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ONLY_IN_FILE = ("in the paper", "experiment")  # columns that a page has no room for
 COLUMNS = sorted({*KINDS} - {PADDED})  # of verdicts; padded numbers share the column of measured ones
 FOLDED = (REPRODUCED, NOT_JUDGED, *GIVEN)  # verdicts whose long lists are folded
 
@@ -53,16 +53,17 @@ class ClaimTables:
     @property
     def headline_table(self) -> Markdown:
         """A row for each headline: claim, paper, ours, verdict, reason."""
-        return self.files.text_table(tables.frame_of_cells(map(self._headline, self.headlines)), "headlines")
+        rows = [self._row(each) | {"reason": self._short_reason(each)} for each in self.headlines]
+        return self.files.text_table(tables.frame_of_cells(rows), "headlines")
 
-    def _headline(self, judged: ClaimVerdict) -> dict[str, str]:
+    def _row(self, judged: ClaimVerdict) -> dict[str, str]:
+        """The row of a claim in every table: claim, paper, ours, verdict."""
         ours = ", ".join([wording.ours(judged), judged.kind, *(["yours"] if wording.is_own(judged) else [])])
         return {
             "claim": Markdown(f"C{self.numbers[judged.claim.id]}. {judged.claim.text}"),
             "paper": Markdown(judged.claim.paper.shown),
             "ours": ours if judged.estimate else DASH,
             "verdict": judged.verdict.text if judged.verdict.judged else judged.verdict.answer,
-            "reason": self._short_reason(judged),
         }
 
     @property
@@ -75,6 +76,13 @@ class ClaimTables:
             why=[str(tables.format_cell(self._short_reason(each))) for each in self.headlines],
         )
 
+    @property
+    def why_ours_differ(self) -> Markdown:
+        """Why headlines are not reproduced, in short: `**C1, C3**: Reason (tested). **C2**: Another (run).`"""
+        off = [each for each in self.headlines if not each.verdict.as_printed]
+        reasons = self._grouped((self._short_reason(each), each) for each in off)
+        return Markdown(" ").join(Markdown(f"**{of}**: {tables.fit_cell(text)}") for text, of in reasons.items())
+
     @cached_property
     def accuracies(self) -> list[ClaimVerdict]:
         """The claims about accuracy that have a number, each with its deciding verdict."""
@@ -84,16 +92,7 @@ class ClaimTables:
     @property
     def accuracy_rows(self) -> list[dict[str, str]]:
         """A row for each claim about accuracy that is decided."""
-        return [
-            {
-                "claim": Markdown(f"C{self.numbers[each.claim.id]}. {each.claim.text}"),
-                "paper": Markdown(each.claim.paper.shown),
-                "ours": wording.ours(each),
-                "verdict": each.verdict.text,
-            }
-            for each in self.accuracies
-            if each.verdict.answer != OPEN
-        ]
+        return [self._row(each) for each in self.accuracies if each.verdict.answer != OPEN]
 
     @property
     def accuracy_table(self) -> Markdown:
@@ -110,17 +109,8 @@ class ClaimTables:
         short = wording.short_reason(judged, self.file)
         if not (listed := wording.reasons([judged], self.file)):
             return short
-        return Markdown(f"{short} ({wording.state_basis(listed[0], judged.claim.id, self.statuses)})")
-
-    @property
-    def headline_reasons(self) -> list[Markdown]:
-        """Each reason why headlines do not hold as printed, in full, with the numbers of its claims."""
-        pairs = [
-            (wording.state_reason(reason, each.claim.id, self.statuses), each)
-            for each in self.headlines
-            for reason in wording.reasons([each], self.file)
-        ]
-        return [Markdown(f"{tables.fit_cell(text)} {claims}.") for text, claims in self._grouped(pairs).items()]
+        basis = wording.state_basis(listed[0], judged.claim.id, self.statuses)
+        return Markdown(f"{short.removesuffix('.')} ({basis}).")
 
     @property
     def settling(self) -> list[Markdown]:
@@ -130,8 +120,9 @@ class ClaimTables:
 
     @property
     def decided(self) -> Mapping[str, str]:
-        """The input that decides -> the numbers of the headlines whose inputs are drawn."""
-        return self._grouped((each.evidence.decided_by, each) for each in self.headlines if each.evidence.decided_by)
+        """The input that decides, in words -> the numbers of the headlines whose inputs are drawn."""
+        words, drawn = describe_names(), [each for each in self.headlines if each.evidence.decided_by]
+        return self._grouped((words.get(name := each.evidence.decided_by, name), each) for each in drawn)
 
     def _grouped(self, pairs: Iterable[tuple[str, ClaimVerdict]]) -> dict[str, str]:
         """Text -> the numbers of its claims."""
@@ -164,45 +155,46 @@ class ClaimTables:
         return f"{len(self.by_claim)} claims: " + "; ".join(f"{count} {name}" for name, count in counts.items())
 
     @cached_property
-    def by_verdict(self) -> Mapping[str, Mapping[Markdown, Markdown]]:
-        """verdict -> reason -> a table of its claims, in the order of HEADINGS; a repeated reason names its first
-        claim."""
-        groups: dict[str, dict[str, list[list[ClaimVerdict]]]] = {name: {} for name in HEADINGS}
+    def by_verdict(self) -> Mapping[str, tuple[Markdown, Sequence[Markdown]]]:
+        """verdict -> a table of its claims, and each reason once with its claims, in the order of HEADINGS."""
+        groups: dict[str, list[Sequence[ClaimVerdict]]] = {name: [] for name in HEADINGS}
         for of in self.by_claim.values():
+            groups[wording.heading_of(wording.deciding(of))].append(of)
+        return {
+            verdict: (self._claims(claims, f"claims-{place}"), self._reasons(claims))
+            for place, (verdict, claims) in enumerate(groups.items())
+            if claims
+        }
+
+    def _claims(self, claims: Sequence[Sequence[ClaimVerdict]], name: str) -> Markdown:
+        """A row for each claim, by the kind of number that decides it."""
+        return self.files.text_table(tables.frame_of_cells(self._row(wording.deciding(of)) for of in claims), name)
+
+    def _reasons(self, claims: Sequence[Sequence[ClaimVerdict]]) -> Sequence[Markdown]:
+        """`**C1, C3**: why these claims do not hold as printed`"""
+        pairs = []
+        for of in claims:
             decisive = wording.deciding(of)
-            kinds = [decisive] if decisive.verdict.judged else of
-            reason = DASH if decisive.verdict.as_printed else wording.explain_verdict(kinds, self.file, self.statuses)
-            groups[wording.heading_of(decisive)].setdefault(reason, []).append(list(of))
-        first: dict[str, int] = {}
-        made: dict[str, dict[Markdown, Markdown]] = {}
-        for place, (verdict, by_reason) in enumerate(groups.items()):
-            for n, (reason, claims) in enumerate(by_reason.items()):
-                number = self.numbers[claims[0][0].claim.id]
-                above = first.setdefault(reason, number)
-                title = tables.format_cell(reason if above == number else f"As C{above}, above.")
-                title = Markdown("") if reason == DASH else title
-                made.setdefault(verdict, {})[title] = self._claims(claims, f"claims-{place}-{n}")
-        return made
+            if not decisive.verdict.as_printed:
+                kinds = [decisive] if decisive.verdict.judged else of
+                pairs.append((wording.explain_verdict(kinds, self.file, self.statuses), decisive))
+        grouped = self._grouped((tables.format_cell(text), each) for text, each in pairs if text != DASH)
+        return [Markdown(f"**{numbers}**: {text}") for text, numbers in grouped.items()]
 
     def folded(self, verdict: str) -> str:
         """The summary of a fold, `30 claims`; "" for verdicts that are not folded."""
         count = wording.strip(self.by_claim)[verdict]
         return f"{count} claim{'s' if count > 1 else ''}" if verdict in FOLDED else ""
 
-    def _claims(self, claims: Sequence[Sequence[ClaimVerdict]], name: str) -> Markdown:
-        """A row for each claim, with a column for each kind of number that any of them has."""
-        table = tables.frame_of_cells(map(self.row, claims)).drop(columns=[*ONLY_IN_FILE])
-        return self.files.text_table(
-            table.drop(columns=[kind for kind in COLUMNS if (table[kind] == DASH).all()]), name
-        )
-
     @property
     def file_of_all(self) -> Markdown:
-        """A link to all claims as CSV, with their places in the paper and the arguments of `repro run`."""
+        """A link to all claims as CSV, with every kind of number (`row`)."""
         rows = tables.frame_of_cells(map(self.row, self.by_claim.values())).map(lambda cell: html.unescape(str(cell)))
         return Markdown(f"[CSV]({self.files.data(rows, 'claims')})")
 
     def row(self, of_kinds: Sequence[ClaimVerdict]) -> dict[str, str]:
+        """The row of a claim in the CSV: also its place in the paper, the argument of `repro run`, what it is judged
+        by, and the verdict of each kind of number."""
         claim, by_kind = of_kinds[0].claim, {each.kind: each for each in of_kinds}
         cells = {kind: wording.cell(by_kind[kind]) for kind in COLUMNS}
         if (padded := wording.cell(by_kind[PADDED])) != DASH:
@@ -272,7 +264,9 @@ def run_argument(paper: str, claim: Claim, experiments: Mapping[str, Experiment]
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """`C1 to C4, C9`"""
+    """`C1 to C4, C9, C10`"""
     starts = [n for n in numbers if n - 1 not in numbers]
     ends = [n for n in numbers if n + 1 not in numbers]
-    return ", ".join(f"C{low}" + (f" to C{high}" if high > low else "") for low, high in zip(starts, ends, strict=True))
+    between = {0: "C{0}", 1: "C{0}, C{1}"}
+    pairs = zip(starts, ends, strict=True)
+    return ", ".join(between.get(high - low, "C{0} to C{1}").format(low, high) for low, high in pairs)

@@ -163,6 +163,8 @@ class PaperPage:
     def forest(self) -> Markdown:
         """The picture of all headlines; "" without headlines."""
         rows = self.claims.headline_rows
+        numbers = [self.claims.numbers[each.claim.id] for each in self.claims.headlines]
+        rows = rows.assign(short=[f"C{number}. {name}" for number, name in zip(numbers, rows["short"], strict=True)])
         title = html.unescape(self.filled(self.file.title.text)) or self.name
         return forest.forest_picture(self.files, rows, title) if len(rows) else Markdown("")
 
@@ -260,7 +262,16 @@ class PaperPage:
 
     @property
     def header(self) -> Markdown:
-        return self.files.text_table(provenance.of_groups(self.results.shown, self.claims.with_numbers), "provenance")
+        """The shown runs, a row for each experiment and kind, and all their properties as CSV."""
+        rows = provenance.of_groups(self.results.shown, self.claims.with_numbers)
+        return self._with_file(rows, provenance.ON_PAGE, "provenance")
+
+    def _with_file(self, rows: pd.DataFrame, columns: Sequence[str], name: str) -> Markdown:
+        """Some columns as a table, and a link to all as CSV; "" without rows."""
+        if rows.empty:
+            return Markdown("")
+        table, path = self.files.text_table(rows[[*columns]], name), self.files.data(rows, name)
+        return Markdown(f"{table}\n\n[All columns as CSV]({path})")
 
     @property
     def versions(self) -> list[str]:
@@ -284,4 +295,4 @@ class PaperPage:
 
     @property
     def others(self) -> Markdown:
-        return self.files.text_table(provenance.others(self.results.others), "others")
+        return self._with_file(provenance.others(self.results.others), provenance.OTHERS_ON_PAGE, "others")

@@ -22,6 +22,9 @@ SHOWN = ("hardware", "network", "launcher", "data set", "model", "workers", "bat
          "iterations", "scale", "runs", "seed", "results", "commit", "finished")  # fmt: skip
 OTHERS = ("variant", "testbed", "launcher", "hardware", "data set", "options", "epochs", "batch", "scale", "seed",
           "finished")  # fmt: skip
+# what a page has room for; the CSV has all
+ON_PAGE = ("experiment", "kind", "claims", "runs", "hardware", "network", "data set", "commit")
+OTHERS_ON_PAGE = ("experiment", "kind", "variant", "testbed", "data set", "scale", "finished")
 
 
 def of_groups(groups: Mapping[tuple[str, str], Runs], claims: Callable[[str, str], str]) -> pd.DataFrame:

@@ -19,8 +19,8 @@ PRICE = Markdown(f"Amazon EC2 p5.48xlarge on demand, us-east-1, read on {DATE}: 
 
 
 def table(entries: Sequence[Untried]) -> pd.DataFrame:
-    """The columns what, data, runs, H100-hours, dollars."""
-    return frame_of_cells(map(_row, entries), ["what", "data", "runs", "H100-hours", "dollars"])
+    """The columns what, data, runs, H100-hours (or what else it takes), dollars."""
+    return frame_of_cells(map(_row, entries), ["what", "data", "runs", "H100-hours, or what else", "dollars"])
 
 
 def sum_untried(entries: Sequence[Untried]) -> Markdown:

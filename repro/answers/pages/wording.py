@@ -55,7 +55,8 @@ def interval(paper: Paper, of: Interval, about: str = "time", part: str = "") ->
 def value(paper: Paper, of: float, about: str = "time", digits: int = 3) -> str:
     """A number in the unit of the paper's; accuracies with four decimals, with two digits as percentage points."""
     if about == "accuracy" and paper.unit != "x" and abs(of) <= 1:
-        return f"{100 * of:.1f}" if digits == 2 else f"{of:.4f}"
+        points = f"{100 * of:.1f}" if abs(of) >= 0.0095 else f"{100 * of:.2f}"
+        return points if digits == 2 else f"{of:.4f}"
     return format_number(100 * of if paper.unit == "%" else of, digits)
 
 
@@ -146,9 +147,9 @@ NUMBERS = ("paper_low", "paper_high", "low", "ours", "high")  # columns of `head
 
 
 def headlines(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> pd.DataFrame:
-    """A row for each headline with its deciding verdict: claim, unit, paper_low, paper_high, low, ours, high, verdict,
-    label (with factors), share, kind, own (includes runs of the workspace), printed and number (the paper's and ours as
-    text).
+    """A row for each headline with its deciding verdict: claim, unit, paper_low, paper_high, low, ours, high, verdict
+    (its heading), word, label (with factors), share, kind, own (includes runs of the workspace), printed and number
+    (the paper's and ours as text).
 
     unit: `x` for ratios; "": the numbers are divided by the paper's; `-`: no number that fits on an axis of ratios.
     """
@@ -174,6 +175,7 @@ def headlines(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> pd.DataFrame:
             | dict(zip(NUMBERS, [*paper, *(ends or [math.nan] * 3)], strict=True))
             | {
                 "verdict": heading_of(decisive),
+                "word": decisive.verdict.answer,
                 "label": decisive.verdict.label,
                 "share": share,
                 "kind": decisive.kind,

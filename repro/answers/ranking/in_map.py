@@ -30,16 +30,16 @@ def describe_headline(paper: str) -> str:
     options = ", ".join(f"{name} {value}" for name, value in candidate.options.items())
     strategy = candidate.label + (f" ({options})" if options else "")
     first = (
-        f"{strategy} is the fastest there"
+        f"{strategy} is the fastest candidate there"
         if headline.candidate == headline.any
-        else f"{strategy} takes {1e3 * headline.seconds:,.0f} ms an iteration there; the fastest of all is {best}, "
-        f"with {1e3 * headline.any_s:,.0f} ms"
+        else f"There {strategy} takes {1e3 * headline.seconds:,.0f} ms an iteration; the fastest candidate, {best}, "
+        f"takes {1e3 * headline.any_s:,.0f} ms"
     )
     pays = describe_pays(headline.stops_bits)
     return (
-        f"In the [map of strategies](recommend.md) its headline lies at {headline.gbit:.3g} Gbit/s, {headline.workers} "
-        f"workers and {headline.ratio:.2g} times as much computation as communication. {first}; against DDP it pays "
-        f"{pays} (at least {100 * PAYS:g} % faster; **simulated**: closed forms)."
+        f"In the [map of strategies](recommend.md) the paper's testbed lies at {headline.gbit:.3g} Gbit/s and "
+        f"{headline.workers} workers; its network computes {headline.ratio:.2g} times as long as it communicates. "
+        f"{first}. It is at least {100 * PAYS:g} % faster than DDP {pays} (**simulated**, by closed forms)."
     )
 
 

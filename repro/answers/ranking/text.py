@@ -10,7 +10,7 @@ from typing import Any
 from repro.answers.ranking import draws, flips
 from repro.answers.ranking.answer import Answer, Row, format_gigabytes
 from repro.answers.ranking.candidates import ANY, PAYS, SYNCHRONOUS, USUAL, USUAL_ERROR, read_candidates
-from repro.experiment import inputs
+from repro.core.input_names import describe_names
 
 OTHER = {"compressed": "gradients lose something on the way", "stale": "gradients are computed on older weights"}
 LIMITS = {
@@ -172,7 +172,7 @@ def legend_lines(answer: Answer) -> list[str]:
 
 
 def assumed_lines(answer: Answer) -> list[str]:
-    return [inputs.describe_names()[name] for name in draws.assumed_inputs(answer.known)]
+    return [describe_names()[name] for name in draws.assumed_inputs(answer.known)]
 
 
 def change_lines(answer: Answer, kind: str) -> list[str]:

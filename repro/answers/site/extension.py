@@ -90,12 +90,15 @@ class ClaimLinks(SphinxTransform):
 
 
 class Claims(SphinxTransform):
-    """Show verdicts in tables as coloured chips, and mark the tables that `static/claims.js` filters."""
+    """Show verdicts in tables as coloured chips, and mark the tables of claims, and those whose rows are one line."""
 
     default_priority = 420
 
     def apply(self, **_: Any) -> None:
+        listed = self.env.docname.rpartition("-")[2] in ("claims", "provenance")
         for table in self.document.findall(nodes.table):
+            if listed:
+                table["classes"].append("lines")
             first = next(iter(table.findall(nodes.entry)), None)
             if first is not None and clean_astext(first) == "claim":
                 table["classes"].append("claims")

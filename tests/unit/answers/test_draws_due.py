@@ -73,7 +73,7 @@ def test_what_decides_a_claim_is_asked_of_the_draws_of_its_sides_whatever_others
     run = found_of(all_runs(["simulated"], 1)[0])
     sweeps = Sweeps([Drawn(run, draws(64)), Drawn(run, other)])
     assert sweeps.decided_by({n: 2.0 * n for n in range(64)}) == "beta"
-    assert sweeps.turns_at({n: n < 32 for n in range(64)}).startswith("beta = ")
+    assert sweeps.turns_at({n: n < 32 for n in range(64)}).endswith("(time to send a byte)")
 
 
 def test_the_command_names_an_experiment_that_can_be_drawn(capsys):

@@ -135,10 +135,10 @@ def test_what_agrees_on_an_implied_input_is_consistent_with_it_and_what_disagree
 def test_a_word_says_by_how_much_ours_is_off_and_whether_the_baseline_is_the_papers():
     size = Share(0, 64, drawn=True)
     off = Verdict(SMALLER, Share(64, 64, drawn=True), size, factor=1.19 / 2.7)
-    assert off.text == "smaller: 0.44 of the paper's (64 of 64; its size 0 of 64)"
+    assert off.text == "smaller: 0.44 of the paper's (effect in 64, size in 0 of 64 draws)"
     at = {name: AtBaseline(11.3, reproduced) for name, reproduced in (("same", True), ("another", False))}
     larger = Verdict(LARGER, size, factor=2.7, baseline=at["same"])
-    assert larger.text == f"larger: 2.7 times the paper's (0 of 64; baseline 11{TIMES})"
+    assert larger.text == f"larger: 2.7 times the paper's (0 of 64 draws; baseline 11{TIMES})"
     for word in {*HEADINGS} - {NOT_JUDGED, *GIVEN}:  # agreement and disagreement alike
         assert Verdict(word, baseline=at["another"]).words == f"{word}, at another baseline (11{TIMES})"
     assert "baseline" not in Verdict(CONSISTENT, baseline=at["another"]).words
@@ -235,11 +235,11 @@ def test_an_answer_turns_at_the_value_of_the_input_that_separates_its_draws():
     a, b = (list(draw_quantiles(name, 64)) for name in ("alpha", "beta"))
     betas = [1e-9 * (1 + x) for x in b]
     inputs = {"alpha": ("testbed.alpha_s", a), "beta": ("testbed.beta_s_per_byte", betas)}
-    assert decides.turning_value([x < 1.5e-9 for x in betas], inputs) == "beta = 1.5 ns a byte (holds below)"
+    assert decides.turning_value([x < 1.5e-9 for x in betas], inputs) == "below 1.5 ns a byte (beta)"
     noisy = [(x > 0.5) != (n in (3, 40)) for n, x in enumerate(a)]
-    assert decides.turning_value(noisy, inputs) == "alpha = 500 ms (holds above)"
+    assert decides.turning_value(noisy, inputs) == "above 500 ms (alpha)"
     wires = {"wire": ("strategy.wire", ["float32", "float16"] * 32)}
-    assert decides.turning_value([n % 2 == 1 for n in range(64)], wires) == "wire = float16 (holds there)"
+    assert decides.turning_value([n % 2 == 1 for n in range(64)], wires) == "at float16 (wire)"
     assert decides.turning_value([x + y < 1 for x, y in zip(a, b, strict=True)], inputs) == ""  # both matter
     assert decides.turning_value([x == max(a) for x in a], inputs) == ""  # by chance
 

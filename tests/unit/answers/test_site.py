@@ -86,6 +86,7 @@ def test_a_figure_has_its_text_its_caption_and_its_data(site):
 def test_verdicts_are_chips_and_tables_of_claims_can_be_filtered(site):
     claims, runs = read(site.page("paper-claims")).select("article table")
     assert "claims" in claims["class"] and "claims" not in runs["class"]
+    assert all("lines" in table["class"] for table in (claims, runs))  # whose rows are one line
     chips = [[(chip.text, chip["class"][1]) for chip in row.select(".verdict")] for row in claims.select("tbody tr")]
     assert chips == [
         [("same direction", "partly")], [("not reproduced", "bad"), ("reproduced", "good")],

@@ -192,7 +192,7 @@ def test_what_is_shown_and_not_judged(tmp_path):
     assert verdict(tmp_path, CLAIM, Evidence(Outcome(reason="no B"))).verdict.text == "not run (no B)"
     claim = CLAIM | {"minimum_seeds": {"measured": 3, "simulated": 1}}
     few = verdict(tmp_path, claim, of(2.5, 2.5), "measured, padded")
-    assert few.verdict.text == "open (2 of 3 seeds)" and few.estimate.point == 2.5
+    assert few.verdict.text == "open (2 seeds, 3 needed)" and few.estimate.point == 2.5
     for name in ("by_construction", "out_of_scope", "not_drawn", "not_testable"):
         found = verdict(tmp_path, CLAIM, of(2.5, **{name: "because"}))
         assert not found.verdict.judged and found.verdict.reason == "because"
@@ -248,7 +248,7 @@ def test_one_emulated_run_that_no_draw_moves_decides_no_time(tmp_path):
     assert verdict(tmp_path, CLAIM, of(2.5, sample=moved), "emulated").verdict.answer == REPRODUCED
     for alone in ({"sample": still}, {}):
         found = verdict(tmp_path, CLAIM, of(2.5, **alone), "emulated").verdict
-        assert found.answer == OPEN and found.reason == "1 of 3 seeds"
+        assert found.answer == OPEN and found.reason == "1 seed, 3 needed"
         assert verdict(tmp_path, CLAIM, of(2.5, 2.5, 2.5, **alone), "emulated").verdict.answer == REPRODUCED
     theory = CLAIM | {"about": "theory"}
     assert verdict(tmp_path, theory, of(2.5), "emulated").verdict.answer == REPRODUCED

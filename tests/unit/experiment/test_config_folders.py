@@ -14,6 +14,7 @@ from repro.cli import new, pages
 from repro.cli.main import main
 from repro.core import config_folders
 from repro.core.errors import InputError
+from repro.core.input_names import describe_names
 from repro.experiment import config, files, inputs, papers
 from repro.experiment.quoted import quoted_numbers
 from tests.reports.data.undrawn import without_drawing
@@ -106,13 +107,10 @@ def test_the_projects_own_comes_first(folder):
 
 
 def test_its_own_inputs_change_none_of_the_projects(folder):
-    before = {name: list(inputs.draw_quantiles(name, 16)) for name in inputs.describe_names()}
+    before = {name: list(inputs.draw_quantiles(name, 16)) for name in describe_names()}
     (folder / "inputs.yaml").write_text('alpha: "the same"\nrank: "columns of a factor"\n')
     assert {name: list(inputs.draw_quantiles(name, 16)) for name in before} == before
-    assert (
-        inputs.describe_names()["alpha"] != "the same"
-        and list(inputs.draw_quantiles("rank", 16)) not in before.values()
-    )
+    assert describe_names()["alpha"] != "the same" and list(inputs.draw_quantiles("rank", 16)) not in before.values()
 
 
 def test_a_page_that_cannot_be_built_is_a_warning_and_an_error_where_it_is_asked_for(folder, tmp_path, capsys):

@@ -14,6 +14,7 @@ from repro.cli.draws import BUDGET_S, SIZES, allotted_draws, time_deciding_runs
 from repro.cli.main import main
 from repro.core.errors import InputError, NotHere
 from repro.core.fields import check_fields
+from repro.core.input_names import describe_names
 from repro.experiment import draws, inputs, testbeds
 from repro.experiment.compose import Composer
 from repro.experiment.config import compose
@@ -93,12 +94,12 @@ def test_what_is_no_distribution(given):
 
 
 def test_more_draws_extend_the_fewer_and_cover_every_input_evenly():
-    for name in inputs.describe_names():
+    for name in describe_names():
         many = inputs.draw_quantiles(name, 64)
         assert (inputs.draw_quantiles(name, 16) == many[:16]).all()
         assert sorted((16 * many[:16]).astype(int)) == [*range(16)]  # one in each sixteenth
-    own = {tuple(inputs.draw_quantiles(name, 16)) for name in inputs.describe_names()}
-    assert len(own) == len(inputs.describe_names())
+    own = {tuple(inputs.draw_quantiles(name, 16)) for name in describe_names()}
+    assert len(own) == len(describe_names())
 
 
 @pytest.mark.parametrize("number", ["3", "1", "0", "-1", "-2", "8192"])

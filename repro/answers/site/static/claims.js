@@ -1,14 +1,22 @@
-// Tables of claims: label each cell with its column, for cards on narrow screens; add a filter by text and verdict above
-// long lists.
+// Tables of claims and of provenance: label each cell with its column, for cards on narrow screens; a row of one line opens
+// by a click or Enter; add a filter by text and verdict above the list of a paper's claims.
 "use strict";
 
-const LONG = 20; // rows of a list that can be filtered
 const plain = (text) => text.toLowerCase().replace(/\s+/g, " ").trim();
 
 function labelled(table) {
   const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
   for (const row of table.tBodies[0].rows) {
-    [...row.cells].forEach((cell, i) => cell.textContent.trim() && (cell.dataset.label = names[i]));
+    [...row.cells].forEach((cell, i) => (cell.textContent.trim() ? (cell.dataset.label = names[i]) : cell.classList.add("empty")));
+  }
+}
+
+function opened(table) {
+  table.classList.add("short");
+  for (const row of table.tBodies[0].rows) {
+    row.tabIndex = 0;
+    row.addEventListener("click", () => row.classList.toggle("whole"));
+    row.addEventListener("keydown", (event) => event.key === "Enter" && row.classList.toggle("whole"));
   }
 }
 
@@ -17,8 +25,8 @@ function filtered(tables) {
     row,
     text: plain(row.textContent),
     verdicts: new Set([...row.querySelectorAll(".verdict")].map((chip) => chip.textContent)),
-  }))).filter(({ verdicts }) => verdicts.size); // not the names of papers between them
-  if (rows.length < LONG) return;
+  }))).filter(({ row }) => row.querySelector("[id]")); // each claim once, where links lead
+  if (!rows.length) return;
   const words = Object.assign(document.createElement("input"), { type: "search", placeholder: "text in a row: Table 1" });
   words.setAttribute("aria-label", "Show rows with this text");
   const verdict = document.createElement("select");
@@ -53,8 +61,18 @@ function filtered(tables) {
   show();
 }
 
+function hinted() {
+  const hint = document.createElement("p");
+  hint.className = "hint";
+  hint.textContent = "Rows are cut to one line: click one, or press Enter, to read all of it.";
+  document.querySelector("article h1").after(hint);
+}
+
 document.addEventListener("DOMContentLoaded", () => {
-  const tables = [...document.querySelectorAll("table.claims")];
+  const tables = [...document.querySelectorAll("table.claims, table.lines")];
   tables.forEach(labelled);
-  filtered(tables);
+  const cut = tables.filter((table) => table.classList.contains("lines"));
+  cut.forEach(opened);
+  if (cut.length) hinted();
+  filtered(tables.filter((table) => table.classList.contains("claims")));
 });

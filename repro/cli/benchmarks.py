@@ -60,6 +60,10 @@ def collective_overrides(args: argparse.Namespace) -> list[str]:
         raise InputError("--device cuda: ranks of the fabric virtual have no GPU; must be --fabric torch or mpi")
     if args.allgather and (args.name != "topk" or args.allgather not in ("doubling", "ring")):
         raise InputError(f"--allgather {args.allgather}: must be doubling or ring, and requires topk")
+    from repro.probes.shared.collectives import NAMES  # with PyTorch, which then no process for the plan imports
+
+    if args.name not in NAMES:
+        raise unknown_name("collective", args.name, NAMES)
     name = "topk_ring" if args.allgather == "ring" else args.name
     network = "testbed" if args.fabric == "virtual" else "probe"
     values = {

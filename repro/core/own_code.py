@@ -6,6 +6,7 @@ run folders name plugins too, and may come from somebody else.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import sys
@@ -29,11 +30,33 @@ def is_place(name: str) -> bool:
 
 
 def admit_plugin(name: str) -> None:
-    """Allow this process to import a plugin that its user named; InputError for a missing file."""
-    path, _, _ = name.partition(":")
+    """Allow this process to import a plugin that its user named; InputError for a missing file, and for a name that its
+    code does not have, without importing it and PyTorch."""
+    path, _, attribute = name.partition(":")
     if path.endswith((".py", DATA)) and not Path(path).is_file():
         raise InputError(f"{path}: no such file (in {Path.cwd()})")
+    names = _assigned_names(Path(path)) if path.endswith(".py") and attribute else None
+    if names is not None and attribute not in names:
+        raise unknown_name(f"name in {path}", attribute, [each for each in names if names[each]], all_of=path)
     _admitted.add(name)
+
+
+def _assigned_names(file: Path) -> dict[str, bool] | None:
+    """name -> whether it is a public class or function, of all names of a module; None if only executing it can tell:
+    it imports `*`, has `__getattr__`, or is no Python, which the import reports."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+    names: dict[str, bool] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names[node.name] = node in tree.body and not node.name.startswith("_")
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.setdefault(node.id, False)
+        elif isinstance(node, ast.alias):
+            names.setdefault((node.asname or node.name).partition(".")[0], False)
+    return None if {"*", "__getattr__"} & {*names} or "globals" in ast.dump(tree) else names
 
 
 def admit_configured(config: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from repro.core.errors import InputError
 from repro.core.fields import check_fields, check_value
 from repro.core.paths import PACKAGE
 from repro.core.processes import safe_environment
-from repro.core.registry import PLUGINS
+from repro.core.registry import PLUGINS, home_module
 from repro.experiment import files
 from repro.experiment.run import Run
 from repro.launch.local import rank_environment
@@ -109,6 +109,7 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
         for path, value in values:
             check_option(point, path, value)
         check_fields(RunConfig, point, context=plugins.CHECKED)
+        home_module("metric").check_metric(point["metric"], point["dataset"]["name"])
 
 
 def check_option(composed: Mapping[str, Any], path: str, value: object) -> None:

@@ -63,6 +63,23 @@ def _records(folder: Path, runs: bytes, of_lists: tuple[bytes, ...]) -> tuple[Re
     return tuple(_published(row, lists, folder) for row in _rows(runs, ["run", "record"]))
 
 
+def column_names(paper: str, table: str) -> set[str]:
+    """The columns of a published table, without reading it; none without that table."""
+    import pyarrow.parquet
+
+    path = reference_root() / paper / f"{table}.parquet"
+    return {*pyarrow.parquet.read_schema(path).names} if path.is_file() else set()
+
+
+def column_values(paper: str, columns: Sequence[str]) -> set[str]:
+    """The values of columns of the published runs, without reading the records; none without runs."""
+    import pyarrow.parquet
+
+    path = reference_root() / paper / "runs.parquet"
+    table = pyarrow.parquet.ParquetFile(path).read([*columns]).to_pydict() if path.is_file() else {}
+    return {value for values in table.values() for value in values if value is not None}
+
+
 def sweeps(paper: str, root: Path | None = None) -> list[Sweep]:
     """The published sweeps of a paper, sorted by name; InputError if a table was altered."""
     folder = (root or reference_root()) / paper

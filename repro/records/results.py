@@ -7,11 +7,15 @@ from collections.abc import Sequence
 import pandas as pd
 
 from repro.core.errors import InputError, unknown_name
-from repro.records import catalogue, comparison, unfinished
-from repro.records.filters import Where, parse_conditions, select_rows
+from repro.core.paths import results_root
+from repro.records import catalogue, comparison, reference, unfinished
+from repro.records.filters import Condition, Where, parse_conditions, select_rows
 from repro.records.kept import unfinished_runs
-from repro.records.tables import TABLES, build_table, make_frame
+from repro.records.run_columns import COLUMNS, ENTRIES, Group
+from repro.records.store import run_folders
+from repro.records.tables import OF_RUN, TABLES, build_table, make_frame
 from repro.records.unfinished import Unfinished
+from repro.records.variants import Labelled
 
 UNFINISHED = "unfinished"  # a table beside those of `repro.records.tables`
 
@@ -36,12 +40,34 @@ def results(paper: str | None = None, where: Where = (), table: str = "runs") ->
         cut_off = unfinished_runs(name or None)
         shown = [(origin, run) for origin, run in cut_off if experiment in ("", run.identity.experiment)]
         return select_rows(unfinished_table(shown), where)
+    check_columns(where, table, papers)
     runs = [run for each in papers for run in catalogue.runs(each)]
     if experiment:
         if experiment not in (known := {run.identity.experiment for run in runs}):
             raise unknown_name(f"experiment of {name} with results", experiment, known)
         runs = [run for run in runs if run.identity.experiment == experiment]
     return select_rows(build_table(table, runs), where)
+
+
+def check_columns(where: Sequence[Condition], table: str, papers: Sequence[str]) -> None:
+    """InputError for a column that no run has; reads only the records of papers with runs in the workspace."""
+    names = {name for column in COLUMNS for name in ([] if isinstance(column, Group) else [column.name])}
+    names |= {*OF_RUN, *Labelled._fields, *ENTRIES}
+    groups = tuple(column.name for column in COLUMNS if isinstance(column, Group) and column.name)
+    # a column of this version's that the published tables do not have yet is searched in the records
+    if all(each.column in names or each.column.startswith(groups) for each in where):
+        return
+    for paper in papers:
+        mine = has_own_runs(paper)
+        names |= {*build_table(table, catalogue.runs(paper)).columns} if mine else reference.column_names(paper, table)
+    for each in where:
+        if each.column not in names and not each.column.startswith(groups):
+            raise unknown_name("column", each.column, sorted(names - {"record"}), all_of="repro results --csv")
+
+
+def has_own_runs(paper: str) -> bool:
+    """Whether the workspace has finished runs of a paper."""
+    return any(True for _ in run_folders(results_root(), paper))
 
 
 def unfinished_table(runs: Sequence[tuple[str, Unfinished]]) -> pd.DataFrame:
@@ -58,8 +84,17 @@ def compare(first: str, second: str, paper: str | None = None, where: Where = ()
     """
     if first == second:
         raise InputError(f"compare: {first} occurs twice; must be two variants or strategies")
+    papers = catalogue.papers(str(paper).partition("/")[0] if paper else None)
+    if not any(map(has_own_runs, papers)):
+        known = {value for each in papers for value in reference.column_values(each, comparison.NAMES)}
+        check_sides((first, second), known)
     runs = results(paper, where)
-    for name in (first, second):
-        if name not in (known := {*runs["variant"], *runs["variant_name"], *runs["strategy"]}):
-            raise unknown_name("variant or strategy with results", name, known, all_of="repro results")
+    check_sides((first, second), {*runs["variant"], *runs["variant_name"], *runs["strategy"]})
     return comparison.compare(runs, first, second)
+
+
+def check_sides(names: Sequence[str], known: set[str]) -> None:
+    """InputError for a side of a comparison that is none of the variants and strategies with runs."""
+    for name in names:
+        if name not in known:
+            raise unknown_name("variant or strategy with results", name, known, all_of="repro results")

@@ -74,13 +74,15 @@ def job_arrays(runs: Sequence[Run], site: Site) -> list[tuple[Resources, list[Pa
 def pack_runs(runs: Sequence[Run], site: Site) -> list[Pack]:
     """Jobs for runs with the same resources: without a budget one per run, and one for all simulated runs.
 
-    A run of unknown duration, or longer than the budget, has its own job.
+    A run of unknown duration counts as the longest of similar ones (`Estimate.most_s`); without any, or if it is longer
+    than the budget, it has its own job.
     """
     simulated = runs[0].simulated
     if not site.pack_minutes:
         return [list(runs)] if simulated else [[run] for run in runs]
     cores = site.simulations if simulated else 1
-    seconds = [estimate.seconds for estimate in estimate_runs(runs, catalogue.runs(runs[0].config.paper))]
+    estimates = estimate_runs(runs, catalogue.runs(runs[0].config.paper))
+    seconds = [each.most_s if each.seconds is None else each.seconds for each in estimates]
     jobs: list[Pack] = []
     last: list[float] = []  # seconds of the last job's runs; empty if unknown
     for run, each in zip(runs, seconds, strict=True):

@@ -5,6 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+from repro.core import own_code
+from repro.core.errors import InputError
+from repro.records import catalogue
+from repro.records.results import compare, results
 from tests.support.cli import EXPERIMENT
 
 CASES = {
@@ -17,6 +23,9 @@ CASES = {
     "seeds=a": "a whole number",
     "optimizer.lr=abc": "a number",
     "optimizer.name=adam": "adamw",
+    "metric=acuracy": "top1",
+    "metric=meteor": "top1",
+    "model=./nets.py:Nett": "Net",
 }
 
 
@@ -25,9 +34,33 @@ def test_what_needs_no_plugin_s_code_is_answered_without_it(tmp_path):
 for override in {list(CASES)}:
     assert main(["run", {EXPERIMENT!r}, override]) == 2
 print("torch" in sys.modules, "repro.launch.plan_process" in sys.modules)"""
+    (tmp_path / "nets.py").write_text("import torch\n\nclass Net(torch.nn.Module):\n    pass\n")
     surroundings = {"REPRO_RESULTS": str(tmp_path), "PATH": ""}  # no helper process either
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=surroundings)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=surroundings, cwd=tmp_path)
     assert done.stdout.split() == ["False", "False"], done.stderr
     lines = done.stderr.splitlines()
     for line, (override, allowed) in zip(lines, CASES.items(), strict=True):
-        assert override.partition("=")[0].partition(".")[0] in line and allowed in line, line
+        assert override.partition("=")[0].partition(".")[0] in line or "./nets.py" in line, line
+        assert allowed in line, line
+
+
+def test_a_name_that_only_executing_a_file_can_tell_is_not_refused_before(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for text in ("from nets import *", "def __getattr__(name): return dict", "globals()['Net'] = dict", "class Net:"):
+        (tmp_path / "mine.py").write_text(text)
+        own_code.admit_plugin("mine.py:Net")
+    for text in ("Net, Other = dict, dict", "if True:\n    class Net: pass", "from nets import Nets as Net"):
+        (tmp_path / "mine.py").write_text(text)
+        own_code.admit_plugin("mine.py:Net")
+        with pytest.raises(InputError, match="Nett"):
+            own_code.admit_plugin("mine.py:Nett")
+
+
+def test_a_column_or_side_that_no_run_has_is_refused_before_records_are_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    monkeypatch.setattr(catalogue, "runs", lambda paper: pytest.fail(f"{paper} was read"))
+    for table, condition, near in (("runs", "wrokers=4", "workers"), ("points", "epocH=1", "epoch")):
+        with pytest.raises(InputError, match=near):
+            results(where=condition, table=table)
+    with pytest.raises(InputError, match="dsync"):
+        compare("dsnc", "pipe_sgd")

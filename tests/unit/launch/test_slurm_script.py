@@ -144,8 +144,11 @@ def test_ranks_see_all_gpus_of_their_node(options):
 def test_runs_with_the_same_resources_are_packed_up_to_a_budget(options, tmp_path, monkeypatch):
     seconds = {"D-Sync": 50.0, "D-Sync + T": 70.0, "D-Sync + Q": 30.0, "Pipe-SGD": None,
                "Pipe-SGD + T": 10.0, "PS-Sync": 10.0}  # fmt: skip
+    most = None
     monkeypatch.setattr(
-        resources, "estimate_runs", lambda runs, _: [forecast.Estimate(seconds.get(run.variant, 200.0)) for run in runs]
+        resources,
+        "estimate_runs",
+        lambda runs, _: [forecast.Estimate(seconds.get(run.variant, 200.0), most_s=most) for run in runs],
     )
     runs = planned()
     assert [len(jobs) for _, jobs in resources.job_arrays(runs, options())] == [6, 1]
@@ -158,6 +161,13 @@ def test_runs_with_the_same_resources_are_packed_up_to_a_budget(options, tmp_pat
         ["Pipe-SGD + T"],
         ["Pipe-SGD + Q"],  # longer than the budget
     ]
+    most = 80.0
+    jobs = {needed.ranks: jobs for needed, jobs in resources.job_arrays(runs, budget)}
+    assert ["D-Sync + Q", "Pipe-SGD", "Pipe-SGD + T"] in [
+        [run.variant for run in job] for job in jobs[4]
+    ]  # by the longest like it
+    most = None
+    jobs = {needed.ranks: jobs for needed, jobs in resources.job_arrays(runs, budget)}
     ((_, _, text), _) = submit.array_scripts(runs, budget, tmp_path, False)
     assert "#SBATCH --array=0-4\n" in text and subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
     _, case, rest = text.partition("case ")

@@ -88,8 +88,16 @@ def cmd_map(args: argparse.Namespace) -> None:
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:
+    from repro.answers.ranking.arguments import check_arguments
+
+    shape = _shape(args.input)
+    check_arguments(
+        args.bandwidth, args.workers, args.latency, args.gpus_per_node, args.step_ms, args.gpu, args.batch,
+        args.imbalance, args.memory,
+    )  # fmt: skip
+
     from repro.answers.ranking import text
-    from repro.answers.ranking.answer import recommend
+    from repro.answers.ranking.answer import recommend  # imports PyTorch
 
     answer = recommend(
         args.model,
@@ -102,7 +110,7 @@ def cmd_recommend(args: argparse.Namespace) -> None:
         batch=args.batch,
         imbalance=args.imbalance,
         memory_bytes=args.memory,
-        shape=_shape(args.input),
+        shape=shape,
     )
     print(
         json.dumps(text.plain_answer(answer), indent=1, allow_nan=False)

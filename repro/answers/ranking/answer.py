@@ -9,6 +9,7 @@ import numpy as np
 
 from repro.answers.claims.verdict import range_within_90
 from repro.answers.ranking import draws, flips, forms, memory, question, simulate, statistical
+from repro.answers.ranking.arguments import SIZES, parse_amount
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, read_candidates
 from repro.answers.ranking.setting import Setting
 from repro.answers.ranking.simulate import Step
@@ -123,7 +124,7 @@ def recommend(
     setting, load, known, notes = question.parse_question(
         model, bandwidth, workers, latency, gpus_per_node, step_ms, gpu, batch, imbalance, shape
     )
-    most = None if memory_bytes is None else question.parse_amount(memory_bytes, "memory", question.SIZES)
+    most = None if memory_bytes is None else parse_amount(memory_bytes, "memory", SIZES)
     return rank_strategies(setting, load, known, most, notes)
 
 

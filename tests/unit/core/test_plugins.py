@@ -210,9 +210,12 @@ def test_the_conformance_tests_of_others_are_there(capsys):
 def test_a_misspelt_name_in_a_users_file_is_compared_with_the_names_that_it_defines(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_two_nets.py").write_text("from pathlib import Path as Nett\n\nclass Net: ...\n")
-    own_code.admit_plugin("./my_two_nets.py:Nets")
     with pytest.raises(InputError, match=r"'Nets'; valid: Net$"):
-        own_code.load_plugin("./my_two_nets.py:Nets")
+        own_code.admit_plugin("./my_two_nets.py:Nets")  # before it is imported
+    (tmp_path / "my_star_nets.py").write_text("from string import *\n\nclass Net: ...\n")
+    own_code.admit_plugin("./my_star_nets.py:Nets")
+    with pytest.raises(InputError, match=r"'Nets'; valid: Net$"):
+        own_code.load_plugin("./my_star_nets.py:Nets")
 
 
 def test_a_required_option_is_named_with_its_plugin():

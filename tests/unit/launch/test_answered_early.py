@@ -28,6 +28,8 @@ CASES = {
     "model=./nets.py:Nett": "Net",
 }
 
+RECOMMEND = [("--gpu", "A101"), ("--bandwidth", "10"), ("--latency", "11s"), ("--memory", "x"), ("--step-ms", "-1")]
+
 
 def test_what_needs_no_plugin_s_code_is_answered_without_it(tmp_path):
     code = f"""import sys; from repro.cli.main import main
@@ -42,6 +44,17 @@ print("torch" in sys.modules, "repro.launch.plan_process" in sys.modules)"""
     for line, (override, allowed) in zip(lines, CASES.items(), strict=True):
         assert override.partition("=")[0].partition(".")[0] in line or "./nets.py" in line, line
         assert allowed in line, line
+
+
+def test_a_wrong_argument_of_recommend_is_answered_before_pytorch_too(tmp_path):
+    code = f"""import sys; from repro.cli.main import main
+for option, value in {RECOMMEND}:
+    assert main(["recommend", "resnet50", "--bandwidth=10g", "--workers=8", option, value]) == 2
+print("torch" in sys.modules)"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.split() == ["False"], done.stderr
+    for line, (option, value) in zip(done.stderr.splitlines(), RECOMMEND, strict=True):
+        assert option.strip("-").replace("-", "_") in line.lower().replace("-", "_") and value in line, line
 
 
 def test_a_name_that_only_executing_a_file_can_tell_is_not_refused_before(tmp_path, monkeypatch):

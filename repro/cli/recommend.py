@@ -60,13 +60,14 @@ def add_commands(commands: Any) -> None:
 
 
 def cmd_map(args: argparse.Namespace) -> None:
+    if args.simulations < 0:
+        raise InputError(f"--simulations {args.simulations}: must be 0 or more")
+
     from repro.answers.ranking import against, cells, emulated, headlines, published
     from repro.answers.ranking import map as maps
     from repro.core import safe_files
     from repro.core.atomic import write_atomically
 
-    if args.simulations < 0:
-        raise InputError(f"--simulations {args.simulations}: must be 0 or more")
     folder = Path(args.out) if args.out else None
     if folder:
         try:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro.cli.publishing import in_checkout, lock_reference, render_pages
 from repro.core.errors import FaultError, InputError
 from repro.core.terminal import one_line
 from repro.core.worker_processes import open_processes
+
+if TYPE_CHECKING:
+    from repro.cli.accuracy_matrix import Row
 
 SHOWN = 3  # maximum number of printed differences of a run
 
@@ -35,7 +38,7 @@ def cmd_verify(args: argparse.Namespace) -> None:
 def check_published(write: bool) -> None:
     """FaultError if tables, verdicts or the table of workloads differ from the published ones."""
     from repro.answers.pages import readme_table
-    from repro.cli import workloads
+    from repro.cli import accuracy_matrix, workloads
     from repro.cli.workloads import is_outdated, markdown_table, write_table
     from repro.core.paths import PROJECT, reference_root
     from repro.records import reference
@@ -54,32 +57,43 @@ def check_published(write: bool) -> None:
                 write_table(readme, readme_table.NAME, markdown_table(readme_table.rows(reference_root())))
     elif interrupted:
         raise FaultError(f"verify: a publish of {', '.join(interrupted)} was interrupted; run `repro verify --write`")
-    changed, papers = 0, reference.papers()
+    changed, papers, rows = 0, reference.papers(), []
     with open_processes(len(papers), ["repro.answers.claims.published_verdicts"]) as start:
         for result in [start(verify_paper, paper) for paper in papers]:
-            line, different = result()
+            line, different, of_matrix = result()
             changed += len(different)
+            rows += of_matrix
             print(*different, line, sep="\n")
     if changed:
         raise FaultError(f"verify: {changed} verdicts changed; `repro verify --write` publishes the new ones")
+    accuracy_page, matrix = PROJECT / accuracy_matrix.PAGE, accuracy_matrix.matrix_table(rows)
+    if committed and write:
+        write_table(accuracy_page, accuracy_matrix.NAME, matrix)
+    if committed and is_outdated(accuracy_page, accuracy_matrix.NAME, matrix):
+        raise FaultError(f"verify: the table of {accuracy_matrix.PAGE} is outdated; `repro verify --write` writes it")
     if committed and is_outdated(gpu_page, workloads.NAME, workloads.workloads_table(reference_root())):
         raise FaultError(f"verify: the table of {workloads.PAGE} is outdated; `repro verify --write` writes it")
 
 
-def verify_paper(paper: str) -> tuple[str, list[str]]:
-    """A line on a paper's tables and verdicts, and a line for each verdict that is not the published one."""
+def verify_paper(paper: str) -> tuple[str, list[str], list[Row]]:
+    """A line on a paper's tables and verdicts, a line for each verdict that is not the published one, and the paper's
+    rows of the matrix of accuracies."""
     from repro.answers.claims import published_verdicts
     from repro.answers.pages import overview
+    from repro.answers.tables import results
+    from repro.cli import accuracy_matrix
     from repro.core.paths import reference_root
     from repro.records import reference
 
     tables = reference.check(reference_root() / paper)
     line = f"{paper}: {len(tables['runs'])} runs, tables unchanged"
     if paper not in overview.papers():
-        return line, []
-    count, different = published_verdicts.find_differences(paper)
+        return line, [], []
+    read = results.read(paper, reference_root())
+    count, different = published_verdicts.find_differences(paper, read)
     line += f"; {count} verdicts, {len(different) or 'none'} changed"
-    return line, [f"{paper}: {each}" for each in different]
+    rows = accuracy_matrix.matrix_rows(read) if accuracy_matrix.tested_claims(read.file.claims) else []
+    return line, [f"{paper}: {each}" for each in different], rows
 
 
 def rerun_sample(paper: str | None) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, model_validator
 
 from repro.core import user_files
 from repro.core.errors import InputError
@@ -61,6 +61,12 @@ class Entry(Model):
     decides: list[Annotated[Text, AfterValidator(_claim)]]
     every_machine: bool = False  # runs although its results are published: a check of the machine
     at_once: bool = False  # is not started for less than its minutes: its checkpoint is too large to be packed
+
+    @model_validator(mode="after")
+    def _fits(self) -> Entry:
+        if self.at_once and self.minutes > self.budget:
+            raise ValueError(f"minutes={self.minutes:g}: runs at once, but its budget is {self.budget:g} minutes")
+        return self
 
 
 def read_queue(path: Path = FILE) -> list[Entry]:

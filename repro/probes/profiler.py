@@ -36,7 +36,7 @@ from repro.probes import ResultPart
 from repro.probes.shared.options import needs_real_time
 from repro.probes.shared.steps import run_iterations
 from repro.rank.factory import build_worker, check_ranks
-from repro.strategies.base import set_up
+from repro.strategies.base import Strategy, set_up
 from repro.training.clock import (
     COMPUTING,
     Clock,
@@ -139,33 +139,18 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     total = probe.warmup + probe.steps
     worker = build_worker(fabric, config, dataset, AnnotatingClock)
     worker.iterations = total
-    clock = worker.clock
-    assert isinstance(clock, AnnotatingClock)
     set_up(strategy, worker)
     probes.announce_iterations(total, fabric.rank)
     fabric.exchange(None)
-    clock.start()
+    worker.clock.start()
     run_iterations(strategy, 0, probe.warmup)
     strategy.settle()
-    with clock.paused():
+    with worker.clock.paused():
         fabric.exchange(None)
-        clock.take()
     probes.report_progress(probe.warmup, fabric.rank)
-    began = clock.train_s()
-    with profile_threads(worker.model_shard.device) as recorder:
-        clock.recording = True
-        run_iterations(strategy, probe.warmup, total)
-        strategy.settle()
-        with clock.paused():  # which waits for the device
-            clock.recording = False
-    with clock.paused():
-        seconds, mine = clock.train_s() - began, clock.intervals()
-        path = folder / TRACE.format(rank=fabric.rank)
-        recorder.export_chrome_trace(str(path))
-        events = anonymise_trace(path)
+    row, seconds = record_iterations(strategy, probe.warmup, total, folder)
     strategy.drain()
     strategy.close()
-    row = compare_views(fabric.rank, of_clock(mine), of_trace(events, threading.get_native_id()))
     rows = [each for each in fabric.exchange(row) if each]
     shares = [each for each in rows if each["difference"] is not None]
     agree = max(abs(each["difference"]) for each in shares) <= AGREE if shares else None
@@ -173,6 +158,31 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     result = {"steps": probe.steps, "iteration_s": iteration_s, "within": AGREE, "agree": agree, "rows": rows}
     metrics = {f"hidden/rank_{each['rank']}/{view}": each[view]["share"] for each in shares for view in VIEWS}
     return probes.Finding(result, metrics, summary_line(shares), config.model.name, worker.parameters, dataset)
+
+
+def record_iterations(strategy: Strategy, first: int, last: int, folder: Path) -> tuple[dict[str, Any], float]:
+    """This rank's row of both views over the iterations from `first` to `last` - 1, and their seconds.
+
+    The worker has an `AnnotatingClock`; no message may be under way.
+    """
+    worker = strategy.worker
+    clock, rank = worker.clock, worker.fabric.rank
+    assert isinstance(clock, AnnotatingClock)
+    with clock.paused():
+        clock.take()
+    began = clock.train_s()
+    with profile_threads(worker.model_shard.device) as recorder:
+        clock.recording = True
+        run_iterations(strategy, first, last)
+        strategy.settle()
+        with clock.paused():  # which waits for the device
+            clock.recording = False
+    with clock.paused():
+        seconds, mine = clock.train_s() - began, clock.intervals()
+        path = folder / TRACE.format(rank=rank)
+        recorder.export_chrome_trace(str(path))
+        events = anonymise_trace(path)
+    return compare_views(rank, of_clock(mine), of_trace(events, threading.get_native_id())), seconds
 
 
 def profile_threads(device: torch.device) -> Any:

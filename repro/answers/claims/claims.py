@@ -164,6 +164,12 @@ class Claim(Model):
         return self.about == "accuracy" and differs and self.paper.low == 0 and self.paper.high is None
 
     @property
+    def in_points(self) -> bool:
+        """Whether its number is a difference of shares of the test set, shown in percentage points."""
+        verb = self.value.verb if self.value else None
+        return self.about == "accuracy" and verb in ("difference", "outside") and not self.paper.unit
+
+    @property
     def is_ratio(self) -> bool:
         """Whether its number is a factor, to be compared on a log scale."""
         return self.paper.unit == "x"

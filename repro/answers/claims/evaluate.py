@@ -165,7 +165,7 @@ def least_seeds(claim: Claim, kind: str, evidence: Evidence) -> int:
 def conclude_verdict(claim: Claim, evidence: Evidence, effect: Effect | None) -> Verdict:
     """The verdict from a sample; from pairs of seeds for a claim that no accuracy is lost."""
     if pairs := compare_seeds(claim, evidence):
-        return Verdict(pairs.answer, reason=f"{pairs.pairs} pairs of seeds, margin {pairs.margin:g}")
+        return Verdict(pairs.answer, reason=f"{pairs.pairs} pairs of seeds, margin {100 * pairs.margin:g} points")
     return verdict_of(evidence.known, *claim.widened, effect)
 
 

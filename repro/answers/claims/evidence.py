@@ -327,7 +327,30 @@ def not_testable(claim: Claim, group: Runs) -> str:
     """The reason why these runs cannot test a claim."""
     if claim.about == "accuracy" and group.timing_only:
         return "Only times are simulated, no accuracies."
-    return "stand-in data" if group.standin and (of_target(claim) or claim.about == "accuracy") else ""
+    if group.standin and (of_target(claim) or claim.about == "accuracy"):
+        return "stand-in data"
+    return other_minibatches(claim, group)
+
+
+def other_minibatches(claim: Claim, group: Runs) -> str:
+    """Why the runs on both sides of a difference of accuracies are no pairs: they drew other minibatches."""
+    if not claim.in_points or claim.value is None or claim.value.verb != "difference":
+        return ""  # a range of variants (`outside`) has no pairs
+    if not len(group.table(claim.value.table)):
+        return ""
+    numbers = group.table(claim.value.table).index
+    sides = [{numbers[row] for row in group.matching(claim.value.table, where)} for _, where in claim.value.sides]
+    read = [{_minibatches(group.records[number]) for number in side} for side in sides]
+    if len(set.union(*read)) < 2:
+        return ""
+    shown = (" or ".join(f"{batch:,} of {name}" for batch, name, *_ in sorted(side, key=str)) for side in read)
+    return f"pairs with other minibatches: {'; '.join(shown)}"
+
+
+def _minibatches(run: Found) -> tuple[Any, ...]:
+    """What decides, with the seed, which examples an iteration has."""
+    data = run.dataset
+    return run.identity.batch, data.name if data else "no data", data.more.get("checksum") if data else None
 
 
 def shared_cores(claim: Claim, group: Runs) -> str:

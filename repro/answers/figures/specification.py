@@ -127,7 +127,8 @@ class Experiment(Model):
     experiments whose runs belong to this one. where: a filter of the runs. named: ending of a variant's name -> model
     or data set of these runs. varies: conditions in which its variants differ (`variants.comparable`), or `all`.
     variants: their order. beside: experiments whose runs its claims read too. every_machine: show the runs of all
-    machines. run: the argument of `repro run` that makes its runs, if not this name.
+    machines. run: the argument of `repro run` that makes its runs, if not this name. tuned: how its learning rates were
+    chosen, if they were tuned. baseline: the place of the paper's score of the baseline: place, row, variant, quantity.
     """
 
     part = "experiment"
@@ -141,6 +142,8 @@ class Experiment(Model):
     beside: list[Text] = Field(default_factory=list)
     every_machine: bool = False
     run: Text | None = None
+    tuned: Text | None = None
+    baseline: list[str] = Field(default_factory=list, max_length=4)
 
     def is_of(self, experiment: str) -> bool:
         """Whether an experiment belongs to the family."""

@@ -90,16 +90,6 @@ class ClaimTables:
         return [each for each in decided if each.verdict.judged and each.estimate]
 
     @property
-    def accuracy_rows(self) -> list[dict[str, str]]:
-        """A row for each claim about accuracy that is decided."""
-        return [self._row(each) for each in self.accuracies if each.verdict.answer != OPEN]
-
-    @property
-    def accuracy_table(self) -> Markdown:
-        """The decided claims about accuracy; "" without any."""
-        return self.files.text_table(tables.frame_of_cells(self.accuracy_rows), "accuracies")
-
-    @property
     def open_accuracies(self) -> str:
         """The numbers of the claims about accuracy that are open."""
         return ranges([self.numbers[each.claim.id] for each in self.accuracies if each.verdict.answer == OPEN])
@@ -213,15 +203,16 @@ class ClaimTables:
     def judged_by(self, claim: Claim) -> str:
         """`1.05 to 1.16×; above 1.05×; since 2026-11-26`: the range with its tolerance, the direction with its margin,
         and since when they are fixed, if not since the file's date."""
-        low, high = (None if end is None else wording.value(claim.paper, end, claim.about) for end in claim.widened)
-        unit = {"x": TIMES, "%": " %"}.get(claim.paper.unit, "")
+        about = wording.POINTS if claim.in_points else claim.about
+        low, high = (None if end is None else wording.value(claim.paper, end, about) for end in claim.widened)
+        unit = " points" if claim.in_points else {"x": TIMES, "%": " %"}.get(claim.paper.unit, "")
         bound = "at least " if high is None else "at most " if low is None else ""
         ends = " to ".join(dict.fromkeys(end for end in (low, high) if end is not None))
         effect = self.file.effect(claim)
         parts = [] if effect and effect.implies(*claim.widened) else [f"{bound}{ends}{unit}"]
         if effect:
             end = effect.band[effect.side == "above"]
-            parts.append(f"{effect.side} {wording.value(claim.paper, end, claim.about)}{unit}")
+            parts.append(f"{effect.side} {wording.value(claim.paper, end, about)}{unit}")
         since = max(filter(None, (claim.fixed, claim.tolerance.fixed)), default=self.file.fixed)
         return "; ".join([*parts, *([f"since {since}"] if since != self.file.fixed else [])])
 

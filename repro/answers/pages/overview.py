@@ -112,10 +112,9 @@ def _headlines(files: Files, rows: pd.DataFrame) -> Markdown:
 
 
 def _accuracies(files: Files, rows: Mapping[str, Sequence[Mapping[str, str]]]) -> Markdown:
-    """A row for each claim about accuracy that is decided."""
+    """A row for each claim about accuracy that is decided, or that is a headline (`accuracy_table`)."""
     made = [
-        {"claim": Markdown(f"{paper} {row['claim']}")}
-        | {name: Markdown(row[name]) for name in ("paper", "ours", "verdict")}
+        {"claim": Markdown(f"{paper} {row['claim']}")} | {name: Markdown(row[name]) for name in row if name != "claim"}
         for paper, of in rows.items()
         for row in of
     ]

@@ -24,6 +24,7 @@ from repro.answers.figures import forest, specs
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import cells as tables
 from repro.answers.pages import provenance, untried, wording
+from repro.answers.pages.accuracy_table import accuracy_rows
 from repro.answers.pages.cause_section import CauseSection
 from repro.answers.pages.claim_tables import ClaimTables
 from repro.answers.pages.files import Files
@@ -76,9 +77,7 @@ class PaperPage:
             {name: None if value != value else value for name, value in row.items()}  # JSON has no NaN
             for row in self.claims.headline_rows.to_dict("records")
         ]
-        accuracies = [
-            {name: tables.format_cell(text) for name, text in row.items()} for row in self.claims.accuracy_rows
-        ]
+        accuracies = [{name: tables.format_cell(text) for name, text in row.items()} for row in self.accuracy_rows]
         targets = specs.of_paper(self.paper).get(time_to_target.TABLE)
         own = sum(map(wording.is_own, self.claims.headlines))
         summary = {
@@ -92,6 +91,15 @@ class PaperPage:
             "open": sum(each.verdict.answer == OPEN for each in self.claims.accuracies),
         }
         return pages, summary | {"own": own, "of": len(self.claims.headlines), "runs": len(self._own)}
+
+    @cached_property
+    def accuracy_rows(self) -> list[dict[str, str]]:
+        return accuracy_rows(self.results, self.claims.accuracies, self.claims.numbers)
+
+    @property
+    def accuracy_table(self) -> Markdown:
+        """The claims about accuracy that are decided or headlines; "" without any."""
+        return self.files.text_table(tables.frame_of_cells(self.accuracy_rows), "accuracies")
 
     @property
     def in_map(self) -> Markdown:

@@ -29,6 +29,7 @@ from repro.records.kinds import DECIDING
 if TYPE_CHECKING:
     import pandas as pd
 
+POINTS = "points"  # in the place of what a claim is about: its number is a difference of shares
 Statuses = Mapping[tuple[str, str], str]  # (experiment of a cause, claim) -> the status of the cause for this claim
 
 
@@ -37,7 +38,8 @@ def ours(judged: ClaimVerdict, part: str = "") -> str:
     `range`, with two digits."""
     if judged.estimate is None:
         return DASH
-    number = interval(judged.claim.paper, judged.estimate, judged.claim.about, part)
+    about = POINTS if judged.claim.in_points and not part else judged.claim.about
+    number = interval(judged.claim.paper, judged.estimate, about, part)
     return number if part or not judged.evidence.busy else f"{number}, {judged.evidence.busy}"
 
 
@@ -45,7 +47,7 @@ def interval(paper: Paper, of: Interval, about: str = "time", part: str = "") ->
     """Our number and its range, in the unit of the paper's number."""
     digits = 2 if part else 3
     low, point, high = (value(paper, each, about, digits) for each in (of.low, of.point, of.high))
-    unit = {"x": "" if part else TIMES, "%": " %"}.get(paper.unit, "")
+    unit = " points" if about == POINTS else {"x": "" if part else TIMES, "%": " %"}.get(paper.unit, "")
     ends = f"{low} to {high}" if low != high else point
     if part:
         return {"point": point, "range": ends}[part] + unit
@@ -53,7 +55,10 @@ def interval(paper: Paper, of: Interval, about: str = "time", part: str = "") ->
 
 
 def value(paper: Paper, of: float, about: str = "time", digits: int = 3) -> str:
-    """A number in the unit of the paper's; accuracies with four decimals, with two digits as percentage points."""
+    """A number in the unit of the paper's; differences of accuracies (`POINTS`) in percentage points, accuracies with
+    four decimals, with two digits as percentage points."""
+    if about == POINTS:
+        return f"{100 * of:+.{1 if abs(of) >= 0.0095 else 2}f}"
     if about == "accuracy" and paper.unit != "x" and abs(of) <= 1:
         points = f"{100 * of:.1f}" if abs(of) >= 0.0095 else f"{100 * of:.2f}"
         return points if digits == 2 else f"{of:.4f}"

@@ -38,6 +38,7 @@ def written(path: Path, *entries: dict) -> Path:
     ({"run": "pipesgd/fig4-mnist --scale paper epochs"}, "'epochs': must be EXPERIMENT"),
     ({"budget": 0}, "budget=0"), ({"minutes": "ten"}, "minutes="), ({"decides": ["accuracy"]}, "PAPER/CLAIM"),
     ({"epochs": 3}, "epochs"), ({"source": None}, "source"),
+    ({"at_once": True, "minutes": 20, "budget": 9}, "minutes=20: runs at once, but its budget is 9 minutes"),
 ])  # fmt: skip
 def test_a_bad_entry_is_one_line(tmp_path, capsys, changes, words):
     path = written(tmp_path / "queue.yaml", ENTRY, ENTRY | {"name": "bad"} | changes)
@@ -81,7 +82,7 @@ def test_a_failure_or_the_end_of_the_time_does_not_lose_the_rest(tmp_path, monke
     entries = [queue.Entry(**ENTRY | {"name": name}) for name in ("first", "second")]
     assert command.work_through(entries, [], time.monotonic() + 60, tmp_path) == ["first"] and len(packed) == 2
     assert command.work_through(entries, [], time.monotonic() + 1, tmp_path) == []
-    large = queue.Entry(**ENTRY | {"minutes": 50, "at_once": True})
+    large = queue.Entry(**ENTRY | {"minutes": 50, "budget": 50, "at_once": True})
     assert command.work_through([large], [], time.monotonic() + 60, tmp_path) == []  # not started
     assert "no time for entries 1 to 2" in capsys.readouterr().out
 

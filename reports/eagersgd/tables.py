@@ -112,7 +112,7 @@ def speedups(results: Results) -> pd.DataFrame:
 def _speedup(group: Runs, variant: str, base: str, delay: str) -> list[float]:
     """Seconds of an iteration of `base` over those of a variant, one a seed; their names may end in the delay."""
     of_side, over_side = ({"variant": [name, f"{name} {delay}"]} for name in (variant, base))
-    speedup = Value(verb="speedup", column="iteration_s", of=of_side, over=over_side)
+    speedup = Value(verb="speedup", column="step_s", of=of_side, over=over_side)
     return list(compute_numbers(speedup, group).values.values())
 
 

@@ -66,9 +66,9 @@ def unmixed(group: Runs) -> Outcome:
     return _one(group, several, "fewer than two rows with a configuration")
 
 
-def over(of: Rates, row: str, variant: str, base: str) -> float | None:
+def over(rates: Rates, row: str, variant: str, base: str) -> float | None:
     """A variant's rate over that of another; None if one of them was not run."""
-    return of[row, variant] / of[row, base] if {(row, variant), (row, base)} <= of.keys() else None
+    return rates[row, variant] / rates[row, base] if {(row, variant), (row, base)} <= rates.keys() else None
 
 
 @function
@@ -100,11 +100,11 @@ def overhead_grows(group: Runs, along: str, each: Sequence[str]) -> Outcome:
 # --- Figures 10 to 12: time to accuracy
 
 
-def row_rate(runs: Runs, of: Rates, row: str, variant: str) -> float | None:
+def row_rate(runs: Runs, rates: Rates, row: str, variant: str) -> float | None:
     """Samples a second of a variant in a row; ASP has the rate of as many machines that never wait (section 5.2)."""
     if variant != ASP:
-        return of.get((row, variant))
-    alone = of.get((row, SINGLE))
+        return rates.get((row, variant))
+    alone = rates.get((row, SINGLE))
     return None if alone is None else machines(runs, row) * alone
 
 

@@ -45,9 +45,7 @@ def speedups(results: Results) -> pd.DataFrame:
 def steps(results: Results) -> pd.DataFrame:
     """Milliseconds of an iteration at the paper's rate of each benchmark, emulated and simulated."""
     frames = [
-        group.frame[["kind", "variant", "seed"]].assign(
-            benchmark=benchmark, iteration_ms=1e3 * group.frame["iteration_s"]
-        )
+        group.frame[["kind", "variant", "seed"]].assign(benchmark=benchmark, iteration_ms=1e3 * group.frame["step_s"])
         for name, benchmark in FIGURE4.items()
         for kind, group in results.of(name).items()
         if kind != "measured"

@@ -1,4 +1,4 @@
-"""Upper limits of sizes, beyond those of any paper, so that a typing error fails at once, and a default."""
+"""Upper limits of sizes, beyond those of any paper, so that a typing error fails at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ STAGES = 2**27  # compared by a partitioner: a gigabyte for each of a few tables
 STAGES_OF_GROUPS = 2**35  # compared within groups: half a minute
 DEPTH = 64  # iterations in Pipe-SGD's pipeline, each with the memory of a gradient. The paper has 2
 PIECES = 1_024  # of a block in a pipelined ring
-DEFAULT_PIECES = 4  # of such a block, where none are configured
 
 
 def check_limit(name: str, value: int, most: int) -> None:

@@ -110,9 +110,9 @@ class Forecast:
         self._of_variant: dict[tuple[Any, ...], list[Duration]] = {}
         self._like: dict[tuple[Any, ...], list[Duration]] = {}
         for each in durations:
-            of = each.workload
-            self._of_variant.setdefault((of.experiment, of.variant), []).append(each)
-            self._like.setdefault((of.experiment, of.kind, of.machine), []).append(each)
+            work = each.workload
+            self._of_variant.setdefault((work.experiment, work.variant), []).append(each)
+            self._like.setdefault((work.experiment, work.kind, work.machine), []).append(each)
 
     def of(self, planned: Workload) -> Estimate:
         """From the latest record of the same run; else of its variant at another size, scaled by iterations; else from
@@ -165,7 +165,7 @@ def total_duration(runs: Sequence[Run], each: Sequence[Estimate], cores: int) ->
     """Measured runs go one by one, simulated ones side by side, one per core."""
     known = [(run.simulated, estimate.seconds) for run, estimate in zip(runs, each, strict=True)]
     measured, simulated = (
-        [seconds for of, seconds in known if of == kind and seconds is not None] for kind in (False, True)
+        [seconds for modelled, seconds in known if modelled == kind and seconds is not None] for kind in (False, True)
     )
     machines = Counter(estimate.machine for estimate in each if estimate.machine)
     seconds = sum(measured) + side_by_side(simulated, cores)

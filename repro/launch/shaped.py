@@ -8,11 +8,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from repro.core.ethernet import GOODPUT_SHARE
 from repro.core.not_none import not_none
 from repro.experiment.testbeds import Emulated, Measured
 from repro.launch.base import Allocation, Launcher
 from repro.launch.local import find_mpirun, rank_environment
-from repro.launch.namespaces import links, network
+from repro.launch.namespaces import network
 
 ENTER = [sys.executable, "-m", "repro.launch.namespaces.enter"]
 STARTER = [sys.executable, "-m", "repro.launch.namespaces.starter"]
@@ -106,7 +107,7 @@ class EmulatedMpirun(ShapedMpirun):
     @property
     def rate_gbit(self) -> float:
         """Line rate of a link, such that payload takes `slow_down` times beta per byte."""
-        rate = 8e-9 / (self.testbed.beta_s_per_byte * self.testbed.slow_down * links.GOODPUT_SHARE)
+        rate = 8e-9 / (self.testbed.beta_s_per_byte * self.testbed.slow_down * GOODPUT_SHARE)
         return round(rate, 6)
 
     def check(self, ranks: int) -> None:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet
 
 from repro.core import user_files
 from repro.core.paths import PROJECT
+from repro.records.tables import TABLES
 
 CITATION = PROJECT / "CITATION.cff"
-CONTENTS = {  # file of a paper's folder -> what is in it
-    "runs.parquet": "runs: configuration, provenance, hardware and result of each",
-    "points.parquet": "evaluations of runs",
-    "rows.parquet": "entries of the results of probes",
-    "intervals.parquet": "intervals of timelines",
-    "sweeps.parquet": "simulated runs with drawn inputs",
-    "manifest.json": "digests of these tables",
-    "verdicts.json": "verdicts on the paper's claims",
-}
 FORMATS = {".parquet": "application/vnd.apache.parquet", ".json": "application/json"}
 
 
@@ -38,19 +29,14 @@ def write_crate(reference: Path) -> Path:
     for name, entries in (("author", authors), ("citation", papers)):
         made = [ContextEntity(crate, f"#{name}-{n}", entry) for n, entry in enumerate(entries, start=1)]
         crate.root_dataset[name] = [crate.add(entity) for entity in made]
-    files = [*_files(reference)]
+    files = sorted(path for path in reference.glob("*/*") if path.suffix in FORMATS)
     for path in files:
-        about = {"name": f"{path.parent.name}: {CONTENTS[path.name]}", "encodingFormat": FORMATS[path.suffix]}
+        name = f"{path.parent.name}: {TABLES.get(path.stem, path.stem)}"
+        about = {"name": name, "encodingFormat": FORMATS[path.suffix]}
         crate.add_file(path, path.relative_to(reference).as_posix(), properties=about)
     crate.root_dataset["datePublished"] = max(map(_newest, (path for path in files if path.name == "runs.parquet")))
     crate.metadata.write(reference)
     return reference / "ro-crate-metadata.json"
-
-
-def _files(reference: Path) -> Iterator[Path]:
-    """The files of the papers' folders that `CONTENTS` describes, in order."""
-    for folder in sorted(path for path in reference.iterdir() if path.is_dir()):
-        yield from (folder / name for name in CONTENTS if (folder / name).is_file())
 
 
 def _newest(runs: Path) -> str:

@@ -22,7 +22,7 @@ DESCRIPTION = "testbed.network"  # text for display
 OF_SIMULATION = ("testbed.fair", "testbed.share_spread")  # unused by emulated testbeds, which inherit them
 # entries of an emulated testbed alone, and those that say which it is
 OF_EMULATION = ("slow_down", "shrink", "send_buffer", "name", "kind", "launcher", "network")
-OF_PAPERS = ("paper/", "emulated/")  # testbeds
+OF_PAPERS = ("paper", "emulated")  # folders of testbeds that stand for papers' clusters
 ASSUMED = ("inputs", "bounds")  # those of METADATA that hold the uncertainty of a testbed's parameters
 DEEPEST = 20  # levels of nested mappings
 
@@ -70,11 +70,21 @@ class RecordedTestbed(NamedPart):
         return {name: value for name, value in self.parameters.items() if name not in alone}
 
     @property
+    def of_paper(self) -> bool:
+        """Whether it stands for a paper's cluster."""
+        return self.folder in OF_PAPERS
+
+    @property
+    def folder(self) -> str:
+        """The folder of its file, as a testbed is named by its path in the configuration; "" of one in none."""
+        return self.name.rpartition("/")[0]
+
+    @property
     def assumed(self) -> bool:
         """Whether some parameters are assumed; old records of a paper's testbed do not say."""
         if self.kind == kinds.MEASURED:
             return False
-        old = "inputs" not in self.options and self.name.startswith(OF_PAPERS)
+        old = "inputs" not in self.options and self.of_paper
         return old or any(self.options.get(name) for name in ASSUMED)
 
 

@@ -31,16 +31,14 @@ class Content:
     """What an entry of a result holds.
 
     drawn     a draw of a sweep stores it; other entries are equal in all draws, or do not concern times
-    times     it has times, which the simulation's error scales
     table     of the reference, in which its entries are rows (`repro.records.tables`)
     """
 
     drawn: bool = True
-    times: bool = False
     table: str = ""
 
 
-TIMES, NOT_DRAWN = Content(times=True), Content(drawn=False)
+NOT_DRAWN = Content(drawn=False)
 
 
 class Data(Part):
@@ -63,6 +61,11 @@ class Memory(Part):
     of: str  # gpu: allocated by torch; otherwise resident memory
     peak_bytes: Annotated[list[Amount], Field(min_length=1)]
 
+    @property
+    def peak_mb(self) -> float:
+        """The largest peak of a rank, 10^6 bytes."""
+        return 1e-6 * max(self.peak_bytes)
+
 
 class Reached(Part):
     """The first evaluation that reaches a target."""
@@ -79,6 +82,10 @@ class Step(Part):
     median_s: Amount | None = None
     min_s: Amount | None = None
     max_s: Amount | None = None
+
+    def rate(self, amount: float = 1) -> float | None:
+        """An amount of each iteration per second; None where no time passed."""
+        return amount / self.mean_s if self.mean_s else None
 
 
 class Communication(Part):
@@ -99,19 +106,19 @@ class TrainResult(Part):
     memory: Annotated[Memory | None, NOT_DRAWN] = None
     # per evaluation: iteration, epoch, train_s, loss, test_loss, scores
     curve: Annotated[list[dict[str, Number | None]], Content(drawn=False, table="points")]
-    final: Annotated[Numbers, TIMES]  # train_s, test_loss, the metric and other scores
-    targets: Annotated[dict[str, Reached | None], Content(drawn=False, times=True)]
-    step: Annotated[Step, TIMES]
-    phases: Annotated[dict[str, Amount], TIMES]  # on the main thread, means over worker ranks; their sum is the step
-    server_phases: Annotated[dict[str, Amount] | None, TIMES] = None
-    communication: Annotated[Communication, TIMES]
+    final: Numbers  # train_s, test_loss, the metric and other scores
+    targets: Annotated[dict[str, Reached | None], NOT_DRAWN]
+    step: Step
+    phases: dict[str, Amount]  # on the main thread, means over worker ranks; their sum is the step
+    server_phases: dict[str, Amount] | None = None
+    communication: Communication
     bytes_sent: Amount | None  # per rank and iteration
     # per rank: delay in updates -> number of gradients
     staleness: Annotated[list[dict[str, Whole]], NOT_DRAWN] = Field(default_factory=list)
     counters: Numbers = Field(default_factory=dict)  # counts by the strategy
     free_arithmetic: bool = False  # simulated: the strategy compresses, which is modelled to take no time
     pipeline: dict[str, Any] | None = None  # stages, cuts, schedule
-    per_rank: Annotated[list[dict[str, Any]], TIMES] = Field(default_factory=list)
+    per_rank: list[dict[str, Any]] = Field(default_factory=list)
     allreduce: Annotated[dict[str, Any] | None, NOT_DRAWN] = None  # the choice of `auto`, with reasons
     observed: Annotated[list[dict[str, Any]], NOT_DRAWN] = Field(default_factory=list)
     weights_sha256: Annotated[str | None, NOT_DRAWN] = None
@@ -143,8 +150,8 @@ class TrainResult(Part):
 class ProbeResult(Part):
     """The result of a probe; `found` has the schema that the probe declares (`Record.check_probe_result`)."""
 
-    found: Annotated[dict[str, Any], TIMES]
-    metrics: Annotated[Numbers, TIMES] = Field(default_factory=dict)  # for MLflow
+    found: dict[str, Any]
+    metrics: Numbers = Field(default_factory=dict)  # for MLflow
     line: str = ""  # for display
     dataset: Annotated[Data | None, NOT_DRAWN] = None
     model: dict[str, Any] = Field(default_factory=dict)  # name and parameters, if a model is measured

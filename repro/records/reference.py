@@ -107,7 +107,7 @@ def write(paper: str, runs: Sequence[Record], root: Path | None = None, swept: S
     tables = {"runs": make_frame([run_row(Found(variants.REFERENCE, run)) for run in ordered])}
     tables["runs"]["variant"] = [label.variant for label in variants.labels(ordered)]
     tables["runs"]["record"] = [_text(_without_lists(run.plain())) for run in ordered]
-    for name in TABLES[1:]:
+    for name in [*TABLES][1:]:
         tables[name] = make_frame([{"run": run.name} | entry for run in ordered for entry in list_entries(name, run)])
     if swept:
         by_name = sorted(swept, key=lambda each: each.name)

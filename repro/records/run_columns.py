@@ -60,18 +60,8 @@ def _model_size(scale: float) -> Callable[[Found], float | None]:
     return lambda run: scale * run.parameters if run.parameters else None
 
 
-def _iteration_s(run: Found) -> float | None:
-    result = _trained(run)
-    train_s = result.final.get("train_s") if result else None
-    return train_s / result.iterations if result and result.iterations and train_s is not None else None
-
-
 def _rate(amount: Callable[[Found], float]) -> Callable[[Found], float | None]:
-    def rate(run: Found) -> float | None:
-        iteration_s = _iteration_s(run)
-        return amount(run) / iteration_s if iteration_s else None
-
-    return rate
+    return lambda run: result.step.rate(amount(run)) if (result := _trained(run)) else None
 
 
 def _final(run: Found) -> float | None:
@@ -87,11 +77,6 @@ def _final_end(sign: float) -> Callable[[Found], float | None]:
         return wilson_bound(final, examples, sign)
 
     return end
-
-
-def _peak_mb(run: Found) -> float | None:
-    memory = result.memory if (result := _trained(run)) else None
-    return 1e-6 * max(memory.peak_bytes) if memory else None
 
 
 def _stalled(run: Found) -> float | None:
@@ -163,7 +148,7 @@ COLUMNS = (
     Column("iterations", "result.iterations", ""),
     Column("step_s", "result.step.mean_s", "s an iteration"),
     Column("train_s", "result.final.train_s", "s of training"),
-    Column("iteration_s", _iteration_s, "train_s / iterations"),
+    Column("iteration_s", "result.step.mean_s", "step_s by its name of before 2026-11-28"),
     Column("iterations_per_s", _rate(lambda run: 1), "of all ranks together"),
     Column("samples_per_s", _rate(lambda run: run.identity.batch), "of all ranks together"),
     Column("final", _final, "the metric at the end"),
@@ -179,7 +164,7 @@ COLUMNS = (
     Column("parameters", lambda run: run.parameters, "of the model"),
     Column("parameters_m", _model_size(1e-6), "millions of parameters"),
     Column("model_mb", _model_size(4e-6), "10^6 bytes, at 4 bytes per parameter"),
-    Column("peak_mb", _peak_mb, "largest memory of a rank, 10^6 bytes"),
+    Column("peak_mb", "result.memory.peak_mb", "largest memory of a rank, 10^6 bytes"),
     Column("peak_of", "result.memory.of", "which memory: gpu or resident"),
     Column("free_arithmetic", "result.free_arithmetic", "whether compression is modelled to take no time"),
     Recorded(TARGET, _targets, "s and iterations to a target: to_0.97_s; infinity if not reached"),

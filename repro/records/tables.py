@@ -1,5 +1,4 @@
-"""Four tables of finished runs: `runs`, `points` (evaluations), `rows` (of probes' results), `intervals` (of traced
-steps).
+"""Tables of finished runs: `TABLES`.
 
 A column has one meaning and one type. `repro.records.run_columns` declares those of `runs`; the other tables have an
 entry a row, with the columns `OF_RUN` of its run, of which an entry's own column of the same name takes the place.
@@ -17,7 +16,12 @@ from repro.records.run_columns import run_row, scalar_entries
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLES = ("runs", "points", "rows", "intervals")
+TABLES = {  # name -> what it holds
+    "runs": "runs: configuration, provenance, hardware and result of each",
+    "points": "evaluations of runs",
+    "rows": "entries of the results of probes",
+    "intervals": "intervals of traced steps",
+}
 OF_RUN = ("origin", "paper", "run", "experiment", "kind", "variant", "seed")  # columns of every table
 
 

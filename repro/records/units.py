@@ -1,11 +1,16 @@
-"""Type checks of entries whose names end with a unit: in records of other people they may not be numbers."""
+"""What the names of entries say: those that end with a unit are made of numbers (in records of other people they may
+not be), and those in seconds are times."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-UNITS = ("_s", "_s_per_byte", "bytes", "_Bps", "_gbit", "seconds")
+from pydantic import BaseModel
+
+SECONDS, A_SECOND = ("_s", "seconds"), "_per_s"
+UNITS = (*SECONDS, "_s_per_byte", "bytes", "_Bps", "_gbit")
+PHASES = ("phases", "server_phases")  # of an iteration, each a time
 # entries of a testbed that describe its numbers and change no run; `bounds`: in records of before 2026-11-26
 METADATA = ("sources", "inputs", "bounds", "claims", "implied")
 
@@ -37,3 +42,24 @@ def _numbers(value: Any) -> bool:
     if isinstance(value, dict):
         return all(map(_numbers, value.values()))
     return all(map(_numbers, value)) if isinstance(value, list) else value is None or is_number(value)
+
+
+def scale_times(entries: Any, factor: float) -> Any:
+    """A result, or a part of it, with its times multiplied by a factor, and its rates divided by it."""
+    return entries if factor == 1.0 else _scaled(entries, factor, "", times=False)
+
+
+def _scaled(value: Any, factor: float, name: str, times: bool) -> Any:
+    """times: whether it is within an entry of times."""
+    times = times or name in PHASES or (name.endswith(SECONDS) and not name.endswith(A_SECOND))
+    if isinstance(value, BaseModel):
+        return value.model_copy(update=_scaled(dict(value), factor, name, times))
+    if isinstance(value, dict):
+        return {key: _scaled(part, factor, key, times) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_scaled(part, factor, name, times) for part in value]
+    if not is_number(value):
+        return value
+    if name.endswith(A_SECOND):
+        return value / factor
+    return value * factor if times else value

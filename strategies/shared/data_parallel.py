@@ -15,6 +15,7 @@ from repro.core.errors import InputError
 from repro.core.fields import Count
 from repro.experiment import limits
 from repro.fabric.base import MAIN
+from repro.fabric.collectives import DEFAULT_PIECES
 from repro.fabric.collectives.compressed import CompressedAllreduce, check_codec
 from repro.strategies.base import StepReport, Strategy
 from repro.training.worker import Worker
@@ -27,7 +28,7 @@ class AllreduceOptions:
     codec: str = "none"
     algorithm: str = "ring"
     # of a block, with algorithm ring_pipelined only
-    pieces: Annotated[Count, Field(le=limits.PIECES)] = limits.DEFAULT_PIECES
+    pieces: Annotated[Count, Field(le=limits.PIECES)] = DEFAULT_PIECES
 
     def __post_init__(self) -> None:
         check_codec(self.codec, self.algorithm)

@@ -147,10 +147,13 @@ def test_draws_that_compute_nothing_say_nothing_of_a_target():
     """Draws are timing only: no target is reached in them, which refutes nothing."""
     runs = shown("pipesgd", all_runs(), FIG4)
     there = [run for run in runs["simulated"].records.values() if run.identity.seed == 0]
-    step = there[0].training.step.model_dump()
-    draws = [Draw(n, {"beta": {"testbed.beta_s_per_byte": float(n)}}, {"step": step}) for n in range(16)]
+
+    def draws(run):
+        result = {"step": run.training.step.model_dump()}
+        return [Draw(n, {"beta": {"testbed.beta_s_per_byte": float(n)}}, result) for n in range(16)]
+
     never = {"targets": {"0.97": None}}
-    drawn = [Drawn(run.changed(run.training.model_copy(update=never)), draws) for run in there]
+    drawn = [Drawn(run.changed(run.training.model_copy(update=never)), draws(run)) for run in there]
     sweeps = Sweeps(drawn)
     for kind in ("simulated", "emulated"):
         judge_runs = replace(evaluator(runs | {"emulated": runs["simulated"]}, None), drawn=lambda _: sweeps)
@@ -162,7 +165,7 @@ def test_draws_that_compute_nothing_say_nothing_of_a_target():
     judge_runs = replace(evaluator(runs, None), drawn=lambda _: Sweeps(drawn, runs["simulated"]))
     trained = judge_runs.evidence(wanted, "simulated")  # the iterations of runs with arithmetic, the times of the draws
     assert len(trained.sample.values) == 16 and not any(map(math.isnan, trained.sample.values))
-    assert trained.outcome.values[0] == pytest.approx(trained.sample.values[0])
+    assert min(trained.sample.values) < trained.outcome.values[0] < max(trained.sample.values)  # by the errors alone
     alone = Sweeps(drawn, runs["simulated"].where(variant="PS-Sync"))  # D-Sync was not trained: that refutes nothing
     half = replace(evaluator(runs, None), drawn=lambda _: alone).evidence(wanted, "simulated")
     assert half.sample is None and "target" in half.not_drawn
@@ -248,7 +251,7 @@ def test_sixteen_draws_have_a_conditional_verdict_only_if_all_reproduce_the_base
 
 def test_the_baseline_may_be_drawn_more_often_than_what_is_compared_with_it(monkeypatch):
     more = conditional(monkeypatch, 0.0505, 0.5, draws=256, of_pipe=64)
-    assert (more.reproducing, more.draws, more.verdict.share.of) == (215, 256, 23)
+    assert (more.reproducing, more.draws, more.verdict.share.total) == (215, 256, 23)
     few = conditional(monkeypatch, 0.0705, 0.5, draws=256, of_pipe=64)
     assert few.verdict is None and few.at_baseline.reproduced  # of the 195 only three are drawn on both sides
 

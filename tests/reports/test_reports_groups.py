@@ -8,6 +8,7 @@ from repro.answers.pages import provenance
 from repro.answers.tables.results import arrange
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import keys_of
+from repro.core.errors import InputError
 from repro.records import catalogue
 from repro.reports import baselines
 from tests.reports.data.planned import NOWHERE, shown
@@ -183,3 +184,16 @@ def test_a_baseline_is_of_the_same_machine_and_number_of_workers():
     runs += [of("Pipe-SGD", 2, 4, 4.0), of("Pipe-SGD", 64, 4, 0.5), of("Pipe-SGD", 2, 8, 10.0)]
     table = baselines.run_table(runs)
     assert list(table.loc[table["strategy"] == "pipe_sgd", "over"]) == [2.0] * 3
+
+
+def test_runs_of_several_experiments_are_not_taken_for_seeds_of_one():
+    both = Runs.of(map(found_of, [make("D-Sync"), make("D-Sync") | {"experiment": "elsewhere"}]))
+    with pytest.raises(InputError, match=f"{FIG4.name}.*elsewhere.* have the same seed"):
+        both.seeds("D-Sync")
+    assert both.seeds("D-Sync", experiment="elsewhere")[0].identity.experiment == "elsewhere"
+
+
+def test_runs_on_links_of_a_known_rate_count_before_those_within_a_machine():
+    lan = make("D-Sync", testbed="lan", testbed_model={"rate_gbit": 1})
+    runs = [make("D-Sync", finished="2027-01-01T00:00:00"), lan]
+    assert first(runs).identity.testbed.name == "lan"

@@ -22,8 +22,8 @@ from repro.algorithms.timing.collective_forms import (
 )
 from repro.algorithms.timing.sparse_forms import ELEMENT
 from repro.algorithms.timing.step_forms import pipe_limited, server_step
-from repro.experiment.limits import DEFAULT_PIECES
 from repro.fabric.codecs import Codec
+from repro.fabric.collectives import DEFAULT_PIECES
 from repro.fabric.costs import Costs
 
 MESSAGE_BYTES = 16  # of an activation

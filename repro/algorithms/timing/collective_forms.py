@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from repro.experiment.limits import DEFAULT_PIECES
+from repro.fabric.collectives import DEFAULT_PIECES
 
 if TYPE_CHECKING:
     from repro.fabric.codecs import Codec

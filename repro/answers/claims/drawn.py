@@ -18,8 +18,9 @@ from repro.answers.claims.residuals import Residuals
 from repro.answers.tables.runs import Runs
 from repro.core.input_names import describe_names
 from repro.records.identity import Part
-from repro.records.record import CONTENTS, Found, ProbeResult, Reached, TrainResult
+from repro.records.record import Found, ProbeResult, Reached, TrainResult
 from repro.records.sweep import Draw
+from repro.records.units import scale_times
 
 UNKNOWN = Reached.model_construct(train_s=math.nan)  # a target of runs without arithmetic
 NEVER = Reached.model_construct(train_s=math.inf, iteration=math.inf)
@@ -52,9 +53,9 @@ class Sweeps:
 
     def _at(self, run: Found, result: TrainResult | ProbeResult, draw: int) -> Found:
         """A run at a draw, whose number stands for the seed, with the result there and the targets of a trained run."""
-        if not isinstance(result, TrainResult):
+        if not isinstance(result, TrainResult) or not result.targets:
             return run.changed(result, seed=draw)
-        seeds = [*self.trained.seeds(run.label).values()] if self.trained else []
+        seeds = [*self.trained.seeds(run.label, experiment=run.identity.experiment).values()] if self.trained else []
         reached = seeds[draw % len(seeds)].training.targets if seeds else dict.fromkeys(result.targets, UNKNOWN)
         targets = {name: at.model_copy(update={"train_s": math.nan}) if at else NEVER for name, at in reached.items()}
         return run.changed(result.model_copy(update={"targets": targets}), seed=draw)
@@ -67,7 +68,7 @@ class Sweeps:
             for each in self.sweeps:
                 for draw in each.draws:
                     factor = of_draw(draw.number).factor_for(each.run) if of_draw else 1.0
-                    result = with_entries(each.run.record.result, residuals.scale_times(draw.result, factor))
+                    result = with_entries(each.run.record.result, scale_times(draw.result, factor))
                     yield self._at(each.run, result, draw.number)
 
         return Runs.of(made())
@@ -132,10 +133,9 @@ def erring(runs: Runs, errors: Residuals) -> Runs:
 
     def made() -> Iterable[Found]:
         for run in runs.records.values():
-            times = {name: value for name, value in run.record.result if CONTENTS[name].times}
             for number in range(ERRORS):
-                scaled = residuals.scale_times(times, errors.of_draw(number).factor_for(run))
-                yield run.changed(run.record.result.model_copy(update=scaled), seed=number)
+                factor = errors.of_draw(number).factor_for(run)
+                yield run.changed(scale_times(run.record.result, factor), seed=number)
 
     return Runs.of(made())
 

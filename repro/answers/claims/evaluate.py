@@ -6,23 +6,21 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from repro.answers.claims import paired
 from repro.answers.claims import verdict as words
 from repro.answers.claims.claims import Claim, Value
 from repro.answers.claims.stats import spread_over_seeds
 from repro.answers.claims.verdict import AtBaseline, Effect, Interval, Sample, Share, Verdict, verdict_of
-from repro.answers.tables.columns import Filter
+from repro.answers.tables.columns import Filter, end_of
+from repro.answers.tables.runs import Runs, choose_runs
 from repro.records.filters import match_rows
 from repro.records.kinds import EMULATED
 from repro.records.variants import VARIANT_COLUMNS
 
-if TYPE_CHECKING:
-    from repro.answers.tables.runs import Runs
-
 Columns = Mapping[str, Sequence[Any]]  # of a table; the numbers of a column are in one more, whose name begins with =
-OTHER_END = {"": "", "_low": "_high", "_high": "_low"}  # suffix of a column -> suffix of the other end of its interval
+OTHER_END = {"": "", "low": "high", "high": "low"}  # of a column's interval (`end_of`)
 ROUNDING = 1e-9
 EMULATED_SEEDS = 3  # of 2026-11-27, after an audit: a verdict of one run, which no draw moved, had no interval
 LEAST_REPRODUCING = 20  # draws at the paper's own baseline, or all there are, below which there is no such verdict
@@ -192,23 +190,25 @@ def evidence_interval(claim: Claim, evidence: Evidence) -> Interval:
     return drawn.around(middle) if evidence.by_construction else drawn
 
 
-def compute_numbers(value: Value, runs: Runs, suffixes: tuple[str, str] = ("", "")) -> Outcome:
+def compute_numbers(value: Value, runs: Runs, ends: tuple[str, str] = ("", "")) -> Outcome:
     """The number of a verb, one for each seed that both sides have.
 
-    suffixes: of the columns for `of` and `over`.
+    ends: of the intervals of the columns for `of` and `over`, by `OTHER_END`.
     """
     table = runs.table(value.table)
     names = {"seed", "breakdown", *(name for name in VARIANT_COLUMNS if name in table), *value.chooses}
-    names |= {f"={column}{end}" for column, _ in value.sides for end in (OTHER_END if any(suffixes) else ("",))}
+    names |= {
+        f"={end_of(column or '', end)}" for column, _ in value.sides for end in (OTHER_END if any(ends) else ("",))
+    }
     columns = {name: runs.listed(value.table, name) for name in sorted(names) if len(table)}  # none of another program
-    return _numbers(value, columns, range(len(table)), suffixes)
+    return _numbers(value, columns, range(len(table)), ends)
 
 
-def _numbers(value: Value, table: Columns, rows: Sequence[int], suffixes: tuple[str, str]) -> Outcome:
+def _numbers(value: Value, table: Columns, rows: Sequence[int], ends: tuple[str, str]) -> Outcome:
     """`compute_numbers` of some rows."""
     if value.each:
-        return _of_each(value, table, rows, suffixes)
-    chosen = _side(value, value.of, table, rows, suffixes[0])
+        return _of_each(value, table, rows, ends)
+    chosen = _side(value, value.of, table, rows, ends[0])
     if not chosen.values or value.verb == "value":
         return chosen
     if value.verb == "best":
@@ -217,8 +217,8 @@ def _numbers(value: Value, table: Columns, rows: Sequence[int], suffixes: tuple[
         return Outcome({seed: known[seed]})
     assert value.over is not None
     if value.verb == "outside":
-        return _outside(value, chosen, table, rows, suffixes[1])
-    over = _side(value, value.over, table, rows, suffixes[1])
+        return _outside(value, chosen, table, rows, ends[1])
+    over = _side(value, value.over, table, rows, ends[1])
     if not over.values:
         return over
     if not (seeds := sorted({*chosen.values} & {*over.values})):
@@ -226,28 +226,30 @@ def _numbers(value: Value, table: Columns, rows: Sequence[int], suffixes: tuple[
     return Outcome({seed: _number(value.verb or "", chosen.values[seed], over.values[seed]) for seed in seeds})
 
 
-def _side(value: Value, side: Value | Filter, table: Columns, rows: Sequence[int], suffix: str) -> Outcome:
+def _side(value: Value, side: Value | Filter, table: Columns, rows: Sequence[int], end: str) -> Outcome:
     """The numbers of one side: of a verb, or of the rows that a filter chooses."""
     if isinstance(side, Value):
-        return _numbers(side, table, rows, (suffix, OTHER_END[suffix]))
-    values = _of_variant(f"={value.column}{suffix}", value, table, match_rows(table, side, rows) if rows else [])
+        return _numbers(side, table, rows, (end, OTHER_END[end]))
+    values = _of_variant(
+        f"={end_of(value.column or '', end)}", value, table, match_rows(table, side, rows) if rows else []
+    )
     return Outcome(values) if values else Outcome(reason=f"no results for {_shown(side)}")
 
 
-def _outside(value: Value, of: Outcome, table: Columns, rows: Sequence[int], suffix: str) -> Outcome:
+def _outside(value: Value, outcome: Outcome, table: Columns, rows: Sequence[int], end: str) -> Outcome:
     """How far each seed's number lies outside the range of the variants that `over` lists."""
     assert isinstance(value.over, dict)
     variants = value.over["variant"]
-    ends = [_side(value, value.over | {"variant": name}, table, rows, suffix) for name in variants]  # type: ignore
+    ends = [_side(value, value.over | {"variant": name}, table, rows, end) for name in variants]  # type: ignore
     if lacking := next((end for end in ends if not end.values), None):
         return lacking
-    if not (seeds := sorted({*of.values}.intersection(*(end.values for end in ends)))):
+    if not (seeds := sorted({*outcome.values}.intersection(*(end.values for end in ends)))):
         return Outcome(reason=f"no seed in common between {_shown(value.of)} and {_shown(value.over)}")
     ranges = {seed: [end.values[seed] for end in ends] for seed in seeds}
-    return Outcome({s: max(0.0, min(ranges[s]) - of.values[s], of.values[s] - max(ranges[s])) for s in seeds})
+    return Outcome({s: max(0.0, min(ranges[s]) - outcome.values[s], outcome.values[s] - max(ranges[s])) for s in seeds})
 
 
-def _of_each(value: Value, table: Columns, rows: Sequence[int], suffixes: tuple[str, str]) -> Outcome:
+def _of_each(value: Value, table: Columns, rows: Sequence[int], ends: tuple[str, str]) -> Outcome:
     """The number for each value of the columns `each`, and of these numbers the one that `take` chooses."""
     (_, where), alone = value.sides[0], value.model_copy(update={"each": []})
     read = match_rows(table, where, rows) if rows else []
@@ -256,7 +258,7 @@ def _of_each(value: Value, table: Columns, rows: Sequence[int], suffixes: tuple[
     if lacking := [each for each in required if not any(each in key for key in keys)]:
         return Outcome(reason=f"no results for {lacking[0]}")
     of_keys = (match_rows(table, dict(zip(value.each, key, strict=True)), rows) for key in keys)
-    outcomes = [_numbers(alone, table, of_key, suffixes) for of_key in of_keys]
+    outcomes = [_numbers(alone, table, of_key, ends) for of_key in of_keys]
     values = [outcome.values for outcome in outcomes if outcome.values]
     if not values or (required and len(values) < len(keys)):
         return next((each for each in outcomes if not each.values), Outcome(reason=f"no results for {_shown(where)}"))
@@ -293,7 +295,7 @@ def _of_variant(column: str, value: Value, table: Columns, rows: Sequence[int]) 
         variant = tuple(table[name][row] for name in VARIANT_COLUMNS if name in table)
         runs = variants.setdefault(variant, {True: {}, False: {}})
         runs[table["breakdown"][row] is True].setdefault(table["seed"][row], []).append(table[column][row])
-    counted = [(value.phases and runs[True]) or runs[False] for runs in variants.values()]
+    counted = [choose_runs(runs, value.phases) for runs in variants.values()]
     medians = [{seed: _median(numbers) for seed, numbers in sorted(seeds.items())} for seeds in counted if seeds]
     best = max if value.take == "max" else min
     return best(medians, key=lambda seeds: _median(seeds.values()), default={})
@@ -309,7 +311,9 @@ def _columns(value: Value | None) -> str:
     return ", ".join(dict.fromkeys(column for column, _ in value.sides if column)) if value else "what was recorded"
 
 
-def _shown(of: Value | Filter) -> str:
-    if isinstance(of, Value):
-        return " and ".join(_shown(each) for _, each in of.sides)
-    return ", ".join(", ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted) for wanted in of.values())
+def _shown(side: Value | Filter) -> str:
+    if isinstance(side, Value):
+        return " and ".join(_shown(each) for _, each in side.sides)
+    return ", ".join(
+        ", ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted) for wanted in side.values()
+    )

@@ -70,7 +70,7 @@ class ClaimEvaluator:
     find: Finder
     results: Path | None = None
     drawn: Callable[[str], Sweeps | None] = lambda _: None
-    _made: dict[tuple[int, str], tuple[Sweeps | Runs, Runs]] = field(default_factory=dict)
+    _made: dict[tuple[Sweeps | Runs, str], Runs] = field(default_factory=dict)
 
     def verdicts(self) -> list[ClaimVerdict]:
         """One a claim and kind of number, in the file's order."""
@@ -210,13 +210,13 @@ class ClaimEvaluator:
             verdict = verdict_of(sample_of(known), *claim.widened, self.file.effect(claim))
         return ConditionalVerdict(len(reproducing), len(baseline), interval, factor, verdict)
 
-    def runs_at_draws(self, of: Sweeps | Runs, errors: Residuals | None) -> Runs:
+    def runs_at_draws(self, runs: Sweeps | Runs, errors: Residuals | None) -> Runs:
         """The runs of all draws of sweeps, or of draws of the simulation's error alone; computed once."""
-        key = id(of), errors.source if errors else ""
+        key = runs, errors.source if errors else ""
         if key not in self._made:
-            made = of.runs(errors) if isinstance(of, Sweeps) else drawn.erring(of, errors) if errors else of
-            self._made[key] = of, made  # keeps `of` alive: Python may give its id to another object
-        return self._made[key][1]
+            drawn_runs = runs.runs(errors) if isinstance(runs, Sweeps) else runs
+            self._made[key] = drawn.erring(runs, errors) if isinstance(runs, Runs) and errors else drawn_runs
+        return self._made[key]
 
     def errors_for(self, group: Runs) -> Residuals | None:
         """The errors that simulated times of these runs may have."""
@@ -267,9 +267,9 @@ def not_all_drawn(claim: Claim, simulated: Runs | None, sweeps: Sweeps) -> str:
     return NO_DRAWS if lacking else ""
 
 
-def _places(runs: Runs, of: Filter) -> set[tuple[Hashable, ...]]:
+def _places(runs: Runs, where: Filter) -> set[tuple[Hashable, ...]]:
     records = [*runs.records.values()]
-    return {place(records[number]) for number in runs.matching("runs", of)}
+    return {place(records[number]) for number in runs.matching("runs", where)}
 
 
 def sample_of(values: Mapping[int, float]) -> Sample:
@@ -316,9 +316,9 @@ def repetition_ends(claim: Claim, group: Runs) -> list[float]:
     """The ends of our number's interval, from recorded repetitions of a run or from the size of its test set."""
     value = claim.value
     assert value is not None
-    if value.function or not all(f"{name}_low" in group.columns for name, _ in value.sides):
+    if value.function or not all(columns.end_of(name or "", "low") in group.columns for name, _ in value.sides):
         return []
-    sides = (("_low", "_high"), ("_high", "_low"))
+    sides = (("low", "high"), ("high", "low"))
     numbers = [number for ends in sides for number in evaluate.compute_numbers(value, group, ends).values.values()]
     return [number for number in numbers if not math.isnan(number)]
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import is_busy, is_quick
-from repro.records.identity import Part
 from repro.records.record import Found
 from repro.records.variants import newest, of_one_machine, same_work
 
@@ -25,7 +24,6 @@ from repro.records.variants import newest, of_one_machine, same_work
 APART = ("contention", "slowed")
 VALIDATION = "validation"  # the program
 SEED = 20261126  # fixed before the first draw
-RATES = ("_per_s",)  # endings of names of rates, which are divided by the factor
 
 
 def validation_runs(runs: Iterable[Found]) -> list[Found]:
@@ -59,7 +57,7 @@ class Twins:
     """Emulated over simulated steps of an experiment's strategies; bytes: of the gradient."""
 
     bytes: float
-    of: list[Residual] = field(default_factory=list)
+    residuals: list[Residual] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Residuals:
 
 @dataclass(frozen=True)
 class _OfDraw:
-    own: Sequence[Residual]
+    residuals: Sequence[Residual]
     of_others: float
     part: float
 
@@ -100,7 +98,7 @@ class _OfDraw:
             same = sum(options.get(name) == value for name, value in residual.options.items())
             return same, -abs(math.log(residual.workers / workers))
 
-        same = [each for each in self.own if each.strategy == strategy]
+        same = [each for each in self.residuals if each.strategy == strategy]
         return (max(same, key=like).factor if same else self.of_others) ** self.part
 
 
@@ -121,10 +119,12 @@ def residuals_for(
         return None
     of_family = [step for step in steps if step["strategy"] in family]
     nearest = min({step["bytes"] for step in of_family or steps}, key=lambda size: (away(size), size))
-    like = [twin for twin in (twins or {}).values() if {*family} & {each.strategy for each in twin.of}]
+    like = [twin for twin in (twins or {}).values() if {*family} & {each.strategy for each in twin.residuals}]
     if like and min(away(each.bytes) for each in like) < away(nearest):
-        count = sum(len(each.of) for each in like)
-        return Residuals([each.of for each in like], f"{count} emulated twins of {len(like)} experiments", part=True)
+        count = sum(len(each.residuals) for each in like)
+        return Residuals(
+            [each.residuals for each in like], f"{count} emulated twins of {len(like)} experiments", part=True
+        )
     runs = {step["run"] for step in of_family or steps if step["bytes"] == nearest}
     factors: dict[str, dict[str, float]] = {}
     for step in steps:
@@ -151,7 +151,7 @@ def twins_of_pairs(pairs: Iterable[tuple[Runs | None, Runs | None]]) -> dict[str
         identity, nbytes = run.identity, 4.0 * (run.parameters or 0)
         of_experiment = experiments.setdefault(f"{identity.experiment} {run.model_name}", Twins(nbytes))
         strategy = identity.strategy
-        of_experiment.of.append(Residual(strategy.name, factor, strategy.options, identity.workers))
+        of_experiment.residuals.append(Residual(strategy.name, factor, strategy.options, identity.workers))
     return {name: each for name, each in experiments.items() if each.bytes}
 
 
@@ -162,29 +162,3 @@ def _medians(runs: Runs) -> dict[tuple[Any, ...], tuple[Found, list[float]]]:
     for run, work in zip(timed, same_work([run.identity for run in timed]), strict=True):
         steps.setdefault(work, (run, []))[1].append(run.training.step.median_s or 0.0)
     return steps
-
-
-def scale_times(value: Any, factor: float, name: str = "", within: bool = False) -> Any:
-    """A result, or a part of it, with its times multiplied by a factor: entries that end in `_s` and phases; rates are
-    divided by it."""
-    if factor == 1.0:
-        return value
-    if isinstance(value, Part):
-        return value.model_copy(update=scale_times(dict(value), factor, name, within))
-    if isinstance(value, dict):
-        inner = within or name in ("phases", "server_phases") or name.endswith("_s")
-        return {
-            key: (scale_times if isinstance(part, dict | list | Part) else _scaled)(part, factor, key, inner)
-            for key, part in value.items()
-        }
-    if isinstance(value, list):
-        return [scale_times(part, factor, name, within) for part in value]
-    return _scaled(value, factor, name, within)
-
-
-def _scaled(value: Any, factor: float, name: str, within: bool) -> Any:
-    if type(value) not in (int, float):
-        return value
-    if name.endswith(RATES):
-        return value / factor
-    return value * factor if within or name.endswith("_s") else value

@@ -65,13 +65,13 @@ class Share:
     and have to agree."""
 
     hits: int
-    of: int
+    total: int
     drawn: bool
 
     @property
     def most(self) -> bool:
         """Whether the claim holds for at least 90 % of the inputs."""
-        return self.at_least(MOST) if self.drawn else self.hits == self.of
+        return self.at_least(MOST) if self.drawn else self.hits == self.total
 
     @property
     def few(self) -> bool:
@@ -88,12 +88,12 @@ class Share:
         return any(self._end(-1) < end < self._end(1) for end in (MOST, 1 - MOST))
 
     def _end(self, sign: int) -> float:
-        return wilson_bound(self.hits / self.of, self.of, sign * CONFIDENCE_Z)
+        return wilson_bound(self.hits / self.total, self.total, sign * CONFIDENCE_Z)
 
     @property
     def text(self) -> str:
         """`60 of 64`"""
-        return f"{self.hits} of {self.of}"
+        return f"{self.hits} of {self.total}"
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ def draw_figure(figure: Figure, shown: pd.DataFrame) -> Any:
     if figure.views:
         shown = _viewed(figure, shown)
         figure = figure.model_copy(update={"col": VIEW})
-    rows, of = _named(figure, shown)
-    styled = Looks(figure, of.get(figure.hue, {}), of.get(figure.style or figure.hue, {}))
+    rows, by_column = _named(figure, shown)
+    styled = Looks(figure, by_column.get(figure.hue, {}), by_column.get(figure.style or figure.hue, {}))
     grid = sns.FacetGrid(rows, row=figure.row, col=figure.col, col_wrap=figure.wrap, height=figure.height,
                          sharex=figure.share_x, sharey=figure.share_y,
                          margin_titles=bool(figure.row and figure.col))  # fmt: skip
@@ -63,14 +63,14 @@ def _named(figure: Figure, shown: pd.DataFrame) -> tuple[pd.DataFrame, dict[str 
     on_numbers = figure.kind in ("scatter", "hist", "gantt") or (
         figure.kind == "line" and is_numeric_dtype(shown[along])
     )
-    of: dict[str | None, Mapping[str, Look]] = {}
+    by_column: dict[str | None, Mapping[str, Look]] = {}
     for column in dict.fromkeys((figure.hue, figure.style, figure.col, figure.row, None if on_numbers else along)):
         if column:
             letters = int(figure.height * ROW_LETTERS) if column == figure.row and figure.col else 999
             order = figure.order if column == along else ()
-            named, of[column] = looks.named_categories(shown[column], order, letters)
+            named, by_column[column] = looks.named_categories(shown[column], order, letters)
             shown = shown.assign(**{column: named})
-    return shown.reset_index(drop=True), of
+    return shown.reset_index(drop=True), by_column
 
 
 def _own_names(figure: Figure, panel: pd.DataFrame) -> pd.DataFrame:
@@ -148,7 +148,7 @@ def _ticks(axis: Any, figure: Figure, side: str) -> None:
     """Plain numbers as tick labels; on a logarithmic axis as many round ones as there is room for."""
     from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullLocator
 
-    of = getattr(axis, f"{side}axis")
+    dimension = getattr(axis, f"{side}axis")
     unit = figure.si.get("x" if side == "x" else "y")
     plain = EngFormatter(unit) if unit else FuncFormatter(lambda value, _: f"{value:,.10g}")
     if side in figure.log:
@@ -158,11 +158,11 @@ def _ticks(axis: Any, figure: Figure, side: str) -> None:
         values = {float(value) for line in lines for value in line.get_xdata()} if figure.kind == "line" else set()
         at_values = side == "x" and not unit and 1 < len(values) <= 8
         ticks = spaced_values(values, low, high, room) if at_values else round_numbers(low, high, int(room / TICK))
-        of.set_major_locator(FixedLocator(ticks))
-        of.set_minor_locator(NullLocator())
-        of.set_major_formatter(plain)
+        dimension.set_major_locator(FixedLocator(ticks))
+        dimension.set_minor_locator(NullLocator())
+        dimension.set_major_formatter(plain)
     elif unit:
-        of.set_major_formatter(plain)
+        dimension.set_major_formatter(plain)
 
 
 def spaced_values(values: Collection[float], low: float, high: float, room: float) -> list[float]:
@@ -180,7 +180,7 @@ def round_numbers(low: float, high: float, most: int) -> list[float]:
 
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     every = [[10.0**power for power in decades if power % step == 0] for step in (6, 3, 2, 1)]
-    every += [sorted(n * 10.0**power for power in decades for n in of) for of in ((1, 3), (1, 2, 5))]
+    every += [sorted(n * 10.0**power for power in decades for n in digits) for digits in ((1, 3), (1, 2, 5))]
     if high / low < 4:  # nearly linear
         every.append([float(tick) for tick in MaxNLocator(max(2, most - 1)).tick_values(low, high)])
     within = [[tick for tick in ticks if low <= tick <= high] for ticks in every]

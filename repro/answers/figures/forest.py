@@ -47,13 +47,13 @@ def draw_forest(rows: pd.DataFrame, title: str) -> Any:
     starts = groups.ne(groups.shift()) & groups.ne("")  # a line with the name of the group stands before these rows
     shown = _over_the_papers(rows).assign(place=[n + heads for n, heads in enumerate(starts.cumsum())])
     lines = len(rows) + int(starts.sum())
-    of = {word: looks.look_of(word, place) for place, word in enumerate(looks.palette_order(rows["verdict"]))}
+    looks_of = {word: looks.look_of(word, place) for place, word in enumerate(looks.palette_order(rows["verdict"]))}
     figure, axis = plt.subplots(figsize=(looks.WIDTH, ROW * (max(lines, 2) + 1) + 0.75), layout="constrained")
-    colours, grey = {word: look.colour for word, look in of.items()}, looks.look_of(PAPER).colour
+    colours, grey = {word: look.colour for word, look in looks_of.items()}, looks.look_of(PAPER).colour
     axis.hlines(shown["place"], shown["paper_low"], shown["paper_high"], color=grey, linewidth=5)
     axis.hlines(shown["place"], shown["low"], shown["high"], colors=[*shown["verdict"].map(colours)], linewidth=1.4)
     axis.scatter(shown["none"], shown["place"], marker="|", s=36, color="0.2", linewidth=1)
-    markers = {word: look.marker for word, look in of.items()}
+    markers = {word: look.marker for word, look in looks_of.items()}
     sns.scatterplot(shown, x="ours", y="place", hue="verdict", palette=colours, style="verdict", markers=markers,
                     s=22, linewidth=0, legend=False, zorder=3, ax=axis)  # fmt: skip
     axis.set(ylim=(lines - 0.4, -0.6), ylabel="")

@@ -25,8 +25,10 @@ def draw_ladder(rows: pd.DataFrame) -> Any:
     from repro.answers.figures.drawing import finish_ratio_axis
 
     shown = rows.assign(place=range(len(rows)), status=rows["status"].replace("", "ours"))
-    of = {name: looks.look_of(OURS if name == "ours" else name) for name in shown["status"].unique()}
-    colours, markers = ({name: getattr(look, what) for name, look in of.items()} for what in ("colour", "marker"))
+    by_status = {name: looks.look_of(OURS if name == "ours" else name) for name in shown["status"].unique()}
+    colours, markers = (
+        {name: getattr(look, what) for name, look in by_status.items()} for what in ("colour", "marker")
+    )
     figure, axis = plt.subplots(figsize=(looks.WIDTH, ROW * len(rows) + 1.0), layout="constrained")
     sns.scatterplot(shown, x="end", y="place", hue="status", palette=colours, style="status", markers=markers, s=26,
                     linewidth=0, ax=axis)  # fmt: skip

@@ -42,8 +42,8 @@ def set_theme() -> None:
     import seaborn as sns
 
     matplotlib.use("Agg")
-    own = {"grid.color": "0.9", "axes.edgecolor": "0.6", "axes.labelpad": 2, "text.parse_math": False}
-    sns.set_theme("paper", "whitegrid", SPARE, rc=own)
+    settings = {"grid.color": "0.9", "axes.edgecolor": "0.6", "axes.labelpad": 2, "text.parse_math": False}
+    sns.set_theme("paper", "whitegrid", SPARE, rc=settings)
 
 
 @cache
@@ -87,5 +87,5 @@ def named_categories(
 
     distinct = list(order) or palette_order(values)
     names = {value: textwrap.fill(display_name(value), letters, break_long_words=False) for value in distinct}
-    of = {name: look_of(value, place) for place, (value, name) in enumerate(names.items())}
-    return values.map(names).astype(pd.CategoricalDtype(list(of), ordered=True)), of
+    by_name = {name: look_of(value, place) for place, (value, name) in enumerate(names.items())}
+    return values.map(names).astype(pd.CategoricalDtype(list(by_name), ordered=True)), by_name

@@ -59,12 +59,12 @@ def points_and_ends(figure: Figure, rows: pd.DataFrame, by: str, column: str) ->
     seaborn computes intervals from observations; ours are computed already, see `POINT` and `ENDS`.
     """
     groups = rows.groupby(list(dict.fromkeys(filter(None, (by, figure.hue)))), observed=True, sort=False)
-    of = groups[column].agg(["median", "min", "max"]).astype(float)
+    statistics = groups[column].agg(["median", "min", "max"]).astype(float)
     if figure.interval and "low" in rows:
-        of[["min", "max"]] = (
-            groups[["low", "high"]].median().fillna(of[["min", "max"]].set_axis(["low", "high"], axis=1))
+        statistics[["min", "max"]] = (
+            groups[["low", "high"]].median().fillna(statistics[["min", "max"]].set_axis(["low", "high"], axis=1))
         )
-    return of.melt(ignore_index=False, value_name=column).reset_index()
+    return statistics.melt(ignore_index=False, value_name=column).reset_index()
 
 
 POINT: Callable[[pd.Series], float] = lambda values: values.iloc[0]  # noqa: E731 - as seaborn takes an estimator
@@ -84,8 +84,8 @@ def draw_bar(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend
     sns.barplot(each, x=figure.x, y=figure.y, **ESTIMATE, **looks.by_hue,
                 err_kws={"color": "0.25", "linewidth": 1.2}, capsize=0.3, gap=0.08, saturation=1, width=0.84,
                 legend=legend, ax=axis)  # fmt: skip
-    drawn = [of for of in axis.lines if not np.isnan(of.get_ydata()).all()]
-    ends = {round(float(np.nanmean(of.get_xdata())), 6): np.nanmax(of.get_ydata()) for of in drawn}
+    drawn = [line for line in axis.lines if not np.isnan(line.get_ydata()).all()]
+    ends = {round(float(np.nanmean(line.get_xdata())), 6): np.nanmax(line.get_ydata()) for line in drawn}
     for box in axis.patches if figure.values else ():
         if box.get_height() > 0:
             middle = box.get_x() + box.get_width() / 2
@@ -203,8 +203,8 @@ def draw_gantt(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, lege
     lines = list(rows[str(figure.y)].unique())
     places, widths = rows[str(figure.y)].map(lines.index), rows[figure.end] - rows[figure.x]
     for name, look in looks.hues.items():
-        of = rows[figure.hue] == name
-        axis.barh(places[of], widths[of], BOX, rows.loc[of, figure.x], color=look.colour, edgecolor="white",
+        chosen = rows[figure.hue] == name
+        axis.barh(places[chosen], widths[chosen], BOX, rows.loc[chosen, figure.x], color=look.colour, edgecolor="white",
                   linewidth=0.5, label=name)  # fmt: skip
     end = float(rows[figure.end].max())
     for text, place, width, start in zip(rows[figure.text] if figure.text else (), places, widths, rows[figure.x]):

@@ -215,14 +215,14 @@ def cells(table: Table, runs: pd.DataFrame) -> pd.DataFrame:
         shown = shown.assign(**{column: computed(shown, column) for column in table.columns if column not in shown})
         if table.index:
             groups = shown.groupby(table.index, sort=False)
-            ranges = {column: [_range(of, table.digits) for _, of in groups[column]] for column in table.ranges}
+            ranges = {column: [_range(values, table.digits) for _, values in groups[column]] for column in table.ranges}
             shown = groups.median(numeric_only=True).reset_index()
         shown = shown.reindex(columns=list(table.columns))  # a column without numbers has no median
     text = shown.map(
         lambda value: format_number(value, table.digits) if isinstance(value, int | float) else display_name(value)
     )
-    for column, of in ranges.items():
-        text[column] += of
+    for column, texts in ranges.items():
+        text[column] += texts
     return text.rename(columns=table.columns)
 
 

@@ -111,9 +111,9 @@ def _of_training(result: TrainResult, record: Record) -> dict[str, Any]:
     metrics |= {f"counters/{key}": total for key, total in result.counters.items()}
     for rank, histogram in enumerate(result.staleness):
         metrics |= {f"staleness/rank_{rank}_{name}": value for name, value in staleness(histogram).items()}
-    metrics["speed/samples_per_s"] = record.identity.batch / result.step.mean_s if result.step.mean_s else None
+    metrics["speed/samples_per_s"] = result.step.rate(record.identity.batch)
     metrics |= {"speed/bytes_sent_per_step": result.bytes_sent, "speed/wall_s": record.wall.get("total_s")}
-    return metrics | ({"memory/peak_mb": 1e-6 * max(result.memory.peak_bytes)} if result.memory else {})
+    return metrics | ({"memory/peak_mb": result.memory.peak_mb} if result.memory else {})
 
 
 def describe_seeds(seeds: Sequence[Mapping[str, float]]) -> dict[str, str]:

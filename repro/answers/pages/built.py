@@ -79,11 +79,13 @@ def inputs(page: str, results: Path | None, more: Any = None) -> str:
             runs += [folder / sweep.FILE for folder in sweep.folders(root, paper)]
     folder = config_folders.report_folder(page)
     others = [] if folder.parent == REPORTS else config_folders.folders_state()
-    own = [*_below(folder), *_below(CONFIGS), REPORTS / "palette.yaml"]
-    own += [*REPORTS.glob("*/*.csv"), *REPORTS.glob("*/__init__.py")]  # pages quote one another
-    own += [path for room in READ for path in _below(PACKAGE / room)]
+    sources = [*_below(folder), *_below(CONFIGS), REPORTS / "palette.yaml"]
+    sources += [*REPORTS.glob("*/*.csv"), *REPORTS.glob("*/__init__.py")]  # pages quote one another
+    sources += [path for room in READ for path in _below(PACKAGE / room)]
     whole = results == reference_root()  # whose findings are checked against its verdicts
-    return digest(whole, more, others, _libraries(), *((str(path), content(path)) for path in (*sorted(own), *runs)))
+    return digest(
+        whole, more, others, _libraries(), *((str(path), content(path)) for path in (*sorted(sources), *runs))
+    )
 
 
 @cache

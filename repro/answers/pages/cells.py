@@ -66,8 +66,10 @@ def testbed_parameters(runs: Iterable[Found]) -> pd.DataFrame:
     rows = []
     for name, testbed in sorted({testbed.name: testbed for testbed in beds}.items()):
         sources = testbed.options.get("sources") or {}
-        own = {entry: value for entry, value in testbed.parameters.items() if entry not in ("name", "kind", "launcher")}
-        for entry, value in pd.json_normalize(own).to_dict("records")[0].items():
+        parameters = {
+            entry: value for entry, value in testbed.parameters.items() if entry not in ("name", "kind", "launcher")
+        }
+        for entry, value in pd.json_normalize(parameters).to_dict("records")[0].items():
             path = str(entry)
             source = next((sources[key] for key in (path, path.partition(".")[0], "all") if key in sources), DASH)
             rows.append((path, f"{value:g}" if isinstance(value, float) else str(value), source, name))

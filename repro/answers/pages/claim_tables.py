@@ -48,7 +48,7 @@ class ClaimTables:
     @property
     def headlines(self) -> list[ClaimVerdict]:
         """The headline claims, each with its deciding verdict."""
-        return [wording.deciding(of) for of in self.by_claim.values() if of[0].claim.headline]
+        return [wording.deciding(verdicts) for verdicts in self.by_claim.values() if verdicts[0].claim.headline]
 
     @property
     def headline_table(self) -> Markdown:
@@ -81,12 +81,16 @@ class ClaimTables:
         """Why headlines are not reproduced, in short: `**C1, C3**: Reason (tested). **C2**: Another (run).`"""
         off = [each for each in self.headlines if not each.verdict.as_printed]
         reasons = self._grouped((self._short_reason(each), each) for each in off)
-        return Markdown(" ").join(Markdown(f"**{of}**: {tables.fit_cell(text)}") for text, of in reasons.items())
+        return Markdown(" ").join(
+            Markdown(f"**{verdicts}**: {tables.fit_cell(text)}") for text, verdicts in reasons.items()
+        )
 
     @cached_property
     def accuracies(self) -> list[ClaimVerdict]:
         """The claims about accuracy that have a number, each with its deciding verdict."""
-        decided = (wording.deciding(of) for of in self.by_claim.values() if of[0].claim.about == "accuracy")
+        decided = (
+            wording.deciding(verdicts) for verdicts in self.by_claim.values() if verdicts[0].claim.about == "accuracy"
+        )
         return [each for each in decided if each.verdict.judged and each.estimate]
 
     @property
@@ -119,7 +123,7 @@ class ClaimTables:
         numbers: dict[str, list[int]] = {}
         for text, each in pairs:
             numbers.setdefault(text, []).append(self.numbers[each.claim.id])
-        return {text: ranges(of) for text, of in numbers.items()}
+        return {text: ranges(claims) for text, claims in numbers.items()}
 
     @property
     def baselines(self) -> Markdown:
@@ -130,11 +134,13 @@ class ClaimTables:
                 "claim": f"C{self.numbers[each.claim.id]}",
                 "the paper's baseline": Markdown(printed.what),
                 "printed, or from printed numbers": Markdown(printed.paper.shown),
-                "ours, simulated": wording.interval(printed.paper, given.baseline) if given.baseline else DASH,
-                "verdict at the paper's baseline": given.text,
+                "ours, simulated": wording.interval(printed.paper, conditional.baseline)
+                if conditional.baseline
+                else DASH,
+                "verdict at the paper's baseline": conditional.text,
             }
             for each in self.headlines
-            if (given := each.evidence.conditional) and (printed := each.claim.given)
+            if (conditional := each.evidence.conditional) and (printed := each.claim.given)
         ]
         return self.files.text_table(tables.frame_of_cells(rows), "baselines")
 
@@ -148,8 +154,8 @@ class ClaimTables:
     def by_verdict(self) -> Mapping[str, tuple[Markdown, Sequence[Markdown]]]:
         """verdict -> a table of its claims, and each reason once with its claims, in the order of HEADINGS."""
         groups: dict[str, list[Sequence[ClaimVerdict]]] = {name: [] for name in HEADINGS}
-        for of in self.by_claim.values():
-            groups[wording.heading_of(wording.deciding(of))].append(of)
+        for verdicts in self.by_claim.values():
+            groups[wording.heading_of(wording.deciding(verdicts))].append(verdicts)
         return {
             verdict: (self._claims(claims, f"claims-{place}"), self._reasons(claims))
             for place, (verdict, claims) in enumerate(groups.items())
@@ -158,15 +164,17 @@ class ClaimTables:
 
     def _claims(self, claims: Sequence[Sequence[ClaimVerdict]], name: str) -> Markdown:
         """A row for each claim, by the kind of number that decides it."""
-        return self.files.text_table(tables.frame_of_cells(self._row(wording.deciding(of)) for of in claims), name)
+        return self.files.text_table(
+            tables.frame_of_cells(self._row(wording.deciding(verdicts)) for verdicts in claims), name
+        )
 
     def _reasons(self, claims: Sequence[Sequence[ClaimVerdict]]) -> Sequence[Markdown]:
         """`**C1, C3**: why these claims do not hold as printed`"""
         pairs = []
-        for of in claims:
-            decisive = wording.deciding(of)
+        for verdicts in claims:
+            decisive = wording.deciding(verdicts)
             if not decisive.verdict.as_printed:
-                kinds = [decisive] if decisive.verdict.judged else of
+                kinds = [decisive] if decisive.verdict.judged else verdicts
                 pairs.append((wording.explain_verdict(kinds, self.file, self.statuses), decisive))
         grouped = self._grouped((tables.format_cell(text), each) for text, each in pairs if text != DASH)
         return [Markdown(f"**{numbers}**: {text}") for text, numbers in grouped.items()]
@@ -224,7 +232,7 @@ class ClaimTables:
             what, since = ("Added", claim.fixed) if claim.fixed else ("Tolerance fixed", claim.tolerance.fixed)
             if since not in (None, self.file.fixed):
                 numbers.setdefault(f"{what} on {since}", []).append(self.numbers[claim.id])
-        return {what: ranges(of) for what, of in sorted(numbers.items())}
+        return {what: ranges(claims) for what, claims in sorted(numbers.items())}
 
     @property
     def by_section(self) -> Markdown:
@@ -232,15 +240,15 @@ class ClaimTables:
         numbers: dict[str, list[int]] = {}
         for claim in self.file.claims:
             numbers.setdefault(claim.source, []).append(self.numbers[claim.id])
-        rows = [{"in the paper": Markdown(source), "claims": ranges(of)} for source, of in numbers.items()]
+        rows = [{"in the paper": Markdown(source), "claims": ranges(claims)} for source, claims in numbers.items()]
         return self.files.text_table(tables.frame_of_cells(rows), "sections")
 
     def with_numbers(self, experiment: str, kind: str) -> str:
         """The claims for which an experiment has numbers of this kind."""
-        every = (each for of in self.by_claim.values() for each in of)
+        every = (each for verdicts in self.by_claim.values() for each in verdicts)
         known = {each.claim.id for each in every if each.kind == kind and each.evidence.values}
-        own = [claim.id for claim in self.file.claims if claim.experiment == experiment]
-        return ranges([self.numbers[name] for name in own if name in known]) or DASH
+        claims = [claim.id for claim in self.file.claims if claim.experiment == experiment]
+        return ranges([self.numbers[name] for name in claims if name in known]) or DASH
 
     def experiment(self, claim: Claim) -> str:
         return run_argument(self.paper, claim, self.experiments)
@@ -248,8 +256,10 @@ class ClaimTables:
 
 def run_argument(paper: str, claim: Claim, experiments: Mapping[str, Experiment]) -> str:
     """The argument of `repro run` for a claim; the paper, if its runs are of several experiments."""
-    filters = [claim.value.arguments, *(of for _, of in claim.value.sides)] if claim.value else []
-    named = next((of["experiment"] for of in filters if isinstance(of.get("experiment"), str)), claim.experiment)
+    filters = [claim.value.arguments, *(where for _, where in claim.value.sides)] if claim.value else []
+    named = next(
+        (where["experiment"] for where in filters if isinstance(where.get("experiment"), str)), claim.experiment
+    )
     spec = experiments.get(named)
     return spec.run if spec and spec.run else f"{paper}/{named}"
 

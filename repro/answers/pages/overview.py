@@ -53,19 +53,23 @@ def build(summaries: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
     titles, others = papers(), across()
     shown = {paper: summaries[paper] for paper in titles if paper in summaries}
     rows = pd.DataFrame(
-        [row | {"paper": titles[paper], "page": paper} for paper, of in shown.items() for row in _weakest_first(of)]
+        [
+            row | {"paper": titles[paper], "page": paper}
+            for paper, summary in shown.items()
+            for row in _weakest_first(summary)
+        ]
     )
     text = template(
         f"{PAGE}/index.md.j2",
-        papers=[(paper, titles[paper], of, _markdown(of["trust"])) for paper, of in shown.items()],
+        papers=[(paper, titles[paper], summary, _markdown(summary["trust"])) for paper, summary in shown.items()],
         missing=[name for name in (*titles, *others) if name not in summaries],
-        own=any(of["own"] for of in shown.values()),
+        own=any(summary["own"] for summary in shown.values()),
         forest=_picture(files, rows) if len(rows) else "",
         headlines=_headlines(files, rows) if len(rows) else "",
-        accuracies=_accuracies(files, {titles[paper]: of["accuracies"] for paper, of in shown.items()}),
-        targets=_targets(files, {titles[paper]: of["targets"] for paper, of in shown.items()}),
-        open=sum(of["open"] for of in shown.values()),
-        untried=untried.sum_untried([Untried(**entry) for of in shown.values() for entry in of["untried"]]),
+        accuracies=_accuracies(files, {titles[paper]: summary["accuracies"] for paper, summary in shown.items()}),
+        targets=_targets(files, {titles[paper]: summary["targets"] for paper, summary in shown.items()}),
+        open=sum(summary["open"] for summary in shown.values()),
+        untried=untried.sum_untried([Untried(**entry) for summary in shown.values() for entry in summary["untried"]]),
         price=untried.PRICE,
         others=[(name, title, Markdown(summaries[name])) for name, title in others.items() if name in summaries],
     )
@@ -115,8 +119,8 @@ def _accuracies(files: Files, rows: Mapping[str, Sequence[Mapping[str, str]]]) -
     """A row for each claim about accuracy that is decided, or that is a headline (`accuracy_table`)."""
     made = [
         {"claim": Markdown(f"{paper} {row['claim']}")} | {name: Markdown(row[name]) for name in row if name != "claim"}
-        for paper, of in rows.items()
-        for row in of
+        for paper, judged in rows.items()
+        for row in judged
     ]
     return files.text_table(frame_of_cells(made), "accuracies")
 
@@ -134,7 +138,7 @@ def _targets(files: Files, rows: Mapping[str, Sequence[Mapping[str, str]]]) -> M
             "time of an epoch": row["faster"],
             "time to the target": row["sooner"],
         }
-        for paper, of in rows.items()
-        for row in of
+        for paper, judged in rows.items()
+        for row in judged
     ]
     return files.text_table(frame_of_cells(made), "targets")

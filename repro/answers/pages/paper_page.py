@@ -79,7 +79,7 @@ class PaperPage:
         ]
         accuracies = [{name: tables.format_cell(text) for name, text in row.items()} for row in self.accuracy_rows]
         targets = specs.of_paper(self.paper).get(time_to_target.TABLE)
-        own = sum(map(wording.is_own, self.claims.headlines))
+        yours = sum(map(wording.is_own, self.claims.headlines))
         summary = {
             "method": self.method,
             "title": self.title if self.anything else "",
@@ -90,7 +90,7 @@ class PaperPage:
             "untried": [entry.model_dump() for entry in self.file.untried],
             "open": sum(each.verdict.answer == OPEN for each in self.claims.accuracies),
         }
-        return pages, summary | {"own": own, "of": len(self.claims.headlines), "runs": len(self._own)}
+        return pages, summary | {"own": yours, "of": len(self.claims.headlines), "runs": len(self._own)}
 
     @cached_property
     def accuracy_rows(self) -> list[dict[str, str]]:
@@ -184,12 +184,12 @@ class PaperPage:
         rows = [
             {
                 "run": f"{experiment}, {variant}",
-                "kind": f"{marked_kind(kind, of['cpu_taken_share'].max())}, {scale}",
-                "ms a step": format_number(1000 * of["step_s"].median()),
-                "score": format_number(of["final"].median()),
-                "runs": str(len(of)),
+                "kind": f"{marked_kind(kind, runs['cpu_taken_share'].max())}, {scale}",
+                "ms a step": format_number(1000 * runs["step_s"].median()),
+                "score": format_number(runs["final"].median()),
+                "runs": str(len(runs)),
             }
-            for (experiment, variant, kind, scale), of in self._own.groupby(by, sort=False, dropna=False)
+            for (experiment, variant, kind, scale), runs in self._own.groupby(by, sort=False, dropna=False)
         ]
         return self.files.text_table(pd.DataFrame(rows), "own")
 

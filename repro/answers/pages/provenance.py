@@ -60,7 +60,9 @@ def table(rows: Iterable[Group], columns: Sequence[str] = SHOWN) -> pd.DataFrame
 def versions(runs: Iterable[Found]) -> list[str]:
     """The versions of Python, PyTorch and other libraries in the provenance of the runs, each combination once."""
     every = (run.provenance.get("versions") or {} for run in runs)
-    return sorted({", ".join(f"{name} {value}" for name, value in sorted(of.items()) if value) for of in every})
+    return sorted(
+        {", ".join(f"{name} {value}" for name, value in sorted(entries.items()) if value) for entries in every}
+    )
 
 
 def _values(name: str, runs: Sequence[Found]) -> str:

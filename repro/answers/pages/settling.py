@@ -50,8 +50,8 @@ def lines(file: File, unsettled: Sequence[str], numbers: Mapping[str, int]) -> l
     check(file)
     made = []
     for entry in file.settles:
-        if own := [f"C{numbers[name]}" for name in entry.claims if name in unsettled]:
-            made.append(Markdown(f"**{', '.join(own)}**: {entry.what}; {price(entry)}: `{entry.command}`"))
+        if named := [f"C{numbers[name]}" for name in entry.claims if name in unsettled]:
+            made.append(Markdown(f"**{', '.join(named)}**: {entry.what}; {price(entry)}: `{entry.command}`"))
     return made
 
 

@@ -43,10 +43,10 @@ def ours(judged: ClaimVerdict, part: str = "") -> str:
     return number if part or not judged.evidence.busy else f"{number}, {judged.evidence.busy}"
 
 
-def interval(paper: Paper, of: Interval, about: str = "time", part: str = "") -> str:
+def interval(paper: Paper, estimate: Interval, about: str = "time", part: str = "") -> str:
     """Our number and its range, in the unit of the paper's number."""
     digits = 2 if part else 3
-    low, point, high = (value(paper, each, about, digits) for each in (of.low, of.point, of.high))
+    low, point, high = (value(paper, each, about, digits) for each in (estimate.low, estimate.point, estimate.high))
     unit = " points" if about == POINTS else {"x": "" if part else TIMES, "%": " %"}.get(paper.unit, "")
     ends = f"{low} to {high}" if low != high else point
     if part:
@@ -54,15 +54,15 @@ def interval(paper: Paper, of: Interval, about: str = "time", part: str = "") ->
     return f"{point}{unit}" + (f" ({ends})" if low != high else "")
 
 
-def value(paper: Paper, of: float, about: str = "time", digits: int = 3) -> str:
+def value(paper: Paper, number: float, about: str = "time", digits: int = 3) -> str:
     """A number in the unit of the paper's; differences of accuracies (`POINTS`) in percentage points, accuracies with
     four decimals, with two digits as percentage points."""
     if about == POINTS:
-        return f"{100 * of:+.{1 if abs(of) >= 0.0095 else 2}f}"
-    if about == "accuracy" and paper.unit != "x" and abs(of) <= 1:
-        points = f"{100 * of:.1f}" if abs(of) >= 0.0095 else f"{100 * of:.2f}"
-        return points if digits == 2 else f"{of:.4f}"
-    return format_number(100 * of if paper.unit == "%" else of, digits)
+        return f"{100 * number:+.{1 if abs(number) >= 0.0095 else 2}f}"
+    if about == "accuracy" and paper.unit != "x" and abs(number) <= 1:
+        points = f"{100 * number:.1f}" if abs(number) >= 0.0095 else f"{100 * number:.2f}"
+        return points if digits == 2 else f"{number:.4f}"
+    return format_number(100 * number if paper.unit == "%" else number, digits)
 
 
 def cell(judged: ClaimVerdict) -> str:
@@ -88,8 +88,8 @@ def deciding(of_kinds: Sequence[ClaimVerdict]) -> ClaimVerdict:
 def reasons(of_kinds: Sequence[ClaimVerdict], file: File) -> list[Reason]:
     """The reasons in the claims file why a claim does not hold as printed."""
     others = [each for each in of_kinds if each.verdict.judged and not each.verdict.as_printed]
-    own = [reason for reason in file.reasons if of_kinds[0].claim.id in reason.claims]
-    return [reason for reason in own if any(reason.kind in (None, each.kind) for each in others)]
+    reasons = [reason for reason in file.reasons if of_kinds[0].claim.id in reason.claims]
+    return [reason for reason in reasons if any(reason.kind in (None, each.kind) for each in others)]
 
 
 def state_basis(reason: Reason, claim: str, statuses: Statuses) -> str:

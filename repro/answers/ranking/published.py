@@ -13,12 +13,11 @@ from repro.answers.ranking.against import PUBLISHED, Compared
 from repro.answers.ranking.candidates import Candidate, read_candidates
 from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.core import user_files
+from repro.core.ethernet import GOODPUT_SHARE
 from repro.core.fields import Count, Model, Positive, Text, check_fields
 from repro.experiment.testbeds import testbed_of
 
 load = cache(workload.workload_of)
-
-GOODPUT = 0.95  # share of a line rate that TCP over Ethernet achieves
 
 
 class Measured(Model):
@@ -55,7 +54,7 @@ class Published(Model):
 
     @property
     def bits(self) -> float:
-        return 1e9 * (self.goodput_gbit or GOODPUT * self.line_gbit)
+        return 1e9 * (self.goodput_gbit or GOODPUT_SHARE * self.line_gbit)
 
 
 def published_settings() -> list[Published]:
@@ -84,10 +83,10 @@ def compare_measured(published: Published) -> list[Compared]:
 def _compared(published: Published, measured: Measured) -> Compared:
     samples = published.batch * published.workers
     batch = samples // measured.microbatches if measured.microbatches else published.batch
-    own = load(published.model, batch).with_seconds(batch / published.single_per_s, published.source)
+    work = load(published.model, batch).with_seconds(batch / published.single_per_s, published.source)
     if measured.microbatches:  # torchgpipe computes activations again in the backward pass
-        layers = [replace(layer, backward_s=layer.backward_s + layer.forward_s) for layer in own.profile.layers]
-        own = replace(own, profile=replace(own.profile, layers=tuple(layers)))
+        layers = [replace(layer, backward_s=layer.backward_s + layer.forward_s) for layer in work.profile.layers]
+        work = replace(work, profile=replace(work.profile, layers=tuple(layers)))
     bed: Any = testbed_of(cluster_entries())
     entries = {"beta_s_per_byte": 8 / published.bits}
     if published.latency_us:
@@ -95,14 +94,14 @@ def _compared(published: Published, measured: Measured) -> Compared:
     gpus_per_node = (
         1 if published.gpus_per_node >= published.workers else published.gpus_per_node
     )  # one machine's own link
-    setting = Setting(own.profile, published.workers, bed, gpus_per_node).with_entries(**entries)
+    setting = Setting(work.profile, published.workers, bed, gpus_per_node).with_entries(**entries)
     known = [
         "computation",
         *(["local beta"] if gpus_per_node == 1 else []),
         *(["alpha"] if published.latency_us else []),
     ]
     chosen = system_candidate(published, measured)
-    (row,) = answer.rank_strategies(setting, own, known, chosen={chosen.name: chosen}, simulating=False).rows
+    (row,) = answer.rank_strategies(setting, work, known, chosen={chosen.name: chosen}, simulating=False).rows
     return Compared(
         published.id,
         published.source,

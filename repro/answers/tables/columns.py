@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from repro.core.errors import InputError, unknown_name
+from repro.records.units import SECONDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -13,7 +14,18 @@ if TYPE_CHECKING:
 Filter = dict[str, str | int | float | bool | list[str | int | float] | None]  # column -> its value, or allowed values
 NAME = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*")
 ARITHMETIC = re.compile(r"[\w\s.+\-*/()]+")  # no `@`, with which pandas reads Python's variables
+MEDIANS = tuple(f"{unit}.median" for unit in SECONDS)
 CALL = re.compile(r"[\w.)]\s*\(")
+
+
+def end_of(column: str, end: str) -> str:
+    """The column with an end, "low" or "high", of a column's interval; without an end the column itself.
+
+    Of the median of a time it is the least or greatest repetition, of others `<column>_low` or `<column>_high`.
+    """
+    if end and column.endswith(MEDIANS):
+        return column.removesuffix(".median") + {"low": ".min", "high": ".max"}[end]
+    return f"{column}_{end}" if end else column
 
 
 def names(column: str, table: pd.DataFrame) -> list[str]:

@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from repro.answers.tables.columns import Filter, computed
+from repro.core.errors import InputError
 from repro.records.filters import list_column, match_rows, select_rows
 from repro.records.record import Found
 from repro.records.run_columns import run_row
 from repro.records.tables import list_entries
 
-ENDS = {"": "median", "_low": "min", "_high": "max"}  # suffix of a column of repeated steps -> their statistic
+Of = TypeVar("Of")
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Runs of a paper by number; the index of `frame` is that number.
-
-    A run of the validation's program has a row for each strategy that it timed.
-    """
+    """Runs of a paper by number; the index of `frame` is that number."""
 
     records: Mapping[int, Found]
     frame: pd.DataFrame
@@ -32,9 +30,7 @@ class Runs:
     @classmethod
     def of(cls, records: Iterable[Found]) -> Runs:
         every = dict(enumerate(records))
-        rows = [(number, row) for number, run in every.items() for row in _rows(run)]
-        index = [number for number, _ in rows]
-        return cls(every, pd.DataFrame([row for _, row in rows], index=index))
+        return cls(every, pd.DataFrame([row_of(run) for run in every.values()], index=[*every]))
 
     def __len__(self) -> int:
         return len(self.records)
@@ -50,13 +46,18 @@ class Runs:
             return self
         return self.only(dict.fromkeys(select_rows(self.frame, columns).index))
 
-    def seeds(self, variant: str, breakdown: bool = False) -> dict[int, Found]:
-        """seed -> the run of a variant; breakdown: prefer breakdown runs, whose phases count and whose times do not."""
+    def seeds(self, variant: str, breakdown: bool = False, experiment: str | None = None) -> dict[int, Found]:
+        """seed -> the run of a variant (of an experiment, where there are several); InputError for two of one seed.
+
+        breakdown: prefer breakdown runs, whose phases count and whose times do not.
+        """
         runs: dict[bool, dict[int, Found]] = {True: {}, False: {}}
         for run in self.records.values():
-            if run.label == variant:
-                runs[run.identity.breakdown][run.identity.seed] = run
-        return dict(sorted(((breakdown and runs[True]) or runs[False]).items()))
+            if run.label == variant and experiment in (None, run.identity.experiment):
+                other = runs[run.identity.breakdown].setdefault(run.identity.seed, run)
+                if other is not run:
+                    raise InputError(f"{variant}: {other.record.name} and {run.record.name} have the same seed")
+        return dict(sorted(choose_runs(runs, breakdown).items()))
 
     def by_seed(self) -> dict[int, list[Found]]:
         runs: dict[int, list[Found]] = {}
@@ -123,23 +124,14 @@ class Runs:
         return self.first.identity.trains and timing_only(self.first)
 
 
+def choose_runs(runs: Mapping[bool, Of], breakdown: bool) -> Of:
+    """Those with or without a breakdown. breakdown: its runs count, where there are any."""
+    return (breakdown and runs[True]) or runs[False]
+
+
 def timing_only(run: Found) -> bool:
     """Whether a training modelled time and computed nothing (a testbed with `arithmetic: none`)."""
     return run.training.final[run.identity.metric] is None
-
-
-def _rows(run: Found) -> list[dict[str, Any]]:
-    row = row_of(run)
-    if run.identity.program == "validation":
-        return [row | _validated(each) for each in run.probe.found["rows"]]
-    return [row]
-
-
-def _validated(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a strategy that the validation timed: median, least and greatest step over its turns."""
-    return {"variant": row["variant"], "bytes": row["bytes"], "breakdown": False} | {
-        f"iteration_s{end}": row["observed_s"][which] for end, which in ENDS.items()
-    }
 
 
 def row_of(run: Found) -> dict[str, Any]:

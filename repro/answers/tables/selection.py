@@ -14,17 +14,17 @@ from repro.records.kinds import KINDS, SIMULATED
 from repro.records.record import Found
 from repro.records.variants import comparable, digest_configurations, recency
 
-PREFERRED = ("paper/", "shaped/1g")  # testbeds by which claims are judged, if there are several
-TOGETHER = ("paper", "emulated")  # kinds of testbeds of which one experiment may have several
 ALL = "all"  # an experiment's runs may differ in any condition
 Key = tuple[Any, ...]
 
 
 def place_of_group(run: Found) -> Key:
-    """What all runs of one group share: experiment, kind, scale and, unless they are simulated, the machine."""
+    """What all runs of one group share: experiment, kind, scale and, unless they are simulated, the machine.
+
+    Testbeds that stand for a paper's clusters go together: an experiment may have several.
+    """
     testbed = run.identity.testbed
-    testbeds = testbed.name.partition("/")[0]
-    place: Key = (testbeds if testbeds in TOGETHER else testbed.name,)
+    place: Key = (testbed.folder if testbed.of_paper else testbed.name,)
     if run.kind != SIMULATED:
         place += (run.record.hardware.class_, testbed.launcher, testbed.threads_per_rank, is_busy(run))
     return (run.identity.experiment, run.kind, run.identity.scale, *place)
@@ -114,14 +114,15 @@ def is_quick(run: Found) -> bool:
 def best(groups: Iterable[Runs]) -> dict[str, Runs]:
     """kind -> its best group.
 
-    In this order: not on a busy machine; not of scale quick; on a preferred testbed; most variants (of probes: runs);
-    with accuracies; finished last. Groups of breakdown runs alone do not count.
+    In this order: not on a busy machine; not of scale quick; on a paper's cluster or links of a known rate; most
+    variants (of probes: runs); with accuracies; finished last. Groups of breakdown runs alone do not count.
     """
 
     def rank(group: Runs) -> Key:
         first, last = group.first, max(map(recency, group.records.values()))
-        preferred = first.identity.testbed.name.startswith(PREFERRED)
-        return not is_busy(first), not is_quick(first), preferred, count(group), not group.timing_only, last
+        testbed = first.identity.testbed
+        network = testbed.of_paper or "rate_gbit" in testbed.options
+        return not is_busy(first), not is_quick(first), network, count(group), not group.timing_only, last
 
     def count(group: Runs) -> int:
         counted = [run.label for run in group.records.values() if not run.identity.breakdown]

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from repro.core.errors import InputError
-from repro.experiment.limits import DEFAULT_PIECES
 from repro.fabric.base import MAIN, Fabric
 from repro.fabric.codecs import make_codec
+from repro.fabric.collectives import DEFAULT_PIECES
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.auto import NATIVE
 

@@ -6,9 +6,9 @@ from collections import deque
 
 import torch
 
-from repro.experiment.limits import DEFAULT_PIECES
 from repro.fabric.base import MAIN, DoneWork, Fabric, Work
 from repro.fabric.codecs import Codec, NoCodec
+from repro.fabric.collectives import DEFAULT_PIECES
 from repro.fabric.collectives.blocks import TAG, piece_bounds, reduce_cost, spend_sync
 from repro.fabric.meta_tensors import empty_like
 

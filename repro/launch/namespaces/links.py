@@ -35,13 +35,12 @@ from pathlib import Path
 
 import psutil
 
+from repro.core.ethernet import MTU
 from repro.launch.namespaces import linux
 
 LOWEST_GBIT, HIGHEST_GBIT = 0.02, 25.0
 QUEUE_S = 0.032  # of a switch's port below 1 Gbit/s
 OWN_QUEUE_S = 0.001  # of a sender
-MTU = 1500
-GOODPUT_SHARE = 1448 / 1514  # TCP's payload as a share of the line rate (headers of Ethernet, IP, TCP)
 NETWORK = "10.77.0"
 SWITCH_NAME, SWITCH_ADDRESS = "reprosw", f"{NETWORK}.1"
 MOST_HOSTS = 100

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from repro.core.ethernet import GOODPUT_SHARE
 from repro.launch.namespaces import links, linux
 
 PORT = 7070
@@ -33,7 +34,7 @@ ATTEMPTS, PATIENT_ATTEMPTS, NEAR_SHARE, PAUSE_S = 3, 12, 0.5, 0.3
 
 def measure_links(hosts: Sequence[links.Host], rate_gbit: float) -> dict[str, object]:
     """Payload in Gbit/s of each link i -> i + 1 with all hosts sending, and seconds of a small message's round trip."""
-    possible = links.GOODPUT_SHARE * rate_gbit
+    possible = GOODPUT_SHARE * rate_gbit
     window_s = max(WINDOW_S, 8e-9 * WINDOW_BYTES / possible)
     goodput, attempts = _ring(hosts, window_s), 1
     while min(goodput) < least_payload(rate_gbit):
@@ -64,7 +65,7 @@ def reached_rate(measured: dict, rate_gbit: float) -> bool:
 
 def least_payload(rate_gbit: float) -> float:
     """Required payload of each link in Gbit/s."""
-    return next(share for below, share in LEAST_SHARE.items() if rate_gbit < below) * links.GOODPUT_SHARE * rate_gbit
+    return next(share for below, share in LEAST_SHARE.items() if rate_gbit < below) * GOODPUT_SHARE * rate_gbit
 
 
 def capacity_advice(measured: dict, rate_gbit: float) -> str:

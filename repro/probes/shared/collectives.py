@@ -9,10 +9,9 @@ import torch
 
 from repro.algorithms.timing import collective_forms, sparse_forms
 from repro.core.errors import FaultError
-from repro.experiment.limits import DEFAULT_PIECES
 from repro.fabric.base import Fabric
 from repro.fabric.codecs import make_codec as find_codec
-from repro.fabric.collectives import dense
+from repro.fabric.collectives import DEFAULT_PIECES, dense
 from repro.fabric.collectives.compressed import RINGS, CompressedAllreduce
 from repro.fabric.costs import Costs
 from repro.fabric.sparse.collectives import gtopk_allreduce, topk_allgather

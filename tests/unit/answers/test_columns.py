@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import pytest
 
-from repro.answers.tables.columns import computed, names
+from repro.answers.tables.columns import computed, end_of, names
 from repro.core.errors import InputError
 from repro.records.filters import select_rows
 
@@ -43,3 +43,11 @@ def test_rows_are_chosen_by_a_value_one_of_several_or_none():
     table = pd.DataFrame(rows)
     assert list(select_rows(table, {"family": "uniform", "layers": [8, 12]}).index) == [1]
     assert list(select_rows(table, {"family": None}).index) == [2]
+
+
+@pytest.mark.parametrize(("column", "low"), [
+    ("final", "final_low"), ("seconds.median", "seconds.min"), ("observed_s.median", "observed_s.min"),
+    ("lengths.median", "lengths.median_low"),  # of a distribution, whose ends are no error of its median
+])  # fmt: skip
+def test_the_interval_of_a_repeated_time_is_that_of_its_repetitions(column, low):
+    assert end_of(column, "low") == low and end_of(column, "") == column

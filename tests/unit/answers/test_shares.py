@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from repro.answers.claims import decides, drawn, residuals
-from repro.answers.claims.residuals import Residual, Twins, scale_times
+from repro.answers.claims.residuals import Residual, Twins
 from repro.answers.claims.stats import TIMES
 from repro.answers.claims.verdict import (
     CONSISTENT,
@@ -35,6 +35,7 @@ from repro.answers.claims.verdict import (
 )
 from repro.answers.tables.runs import Runs
 from repro.experiment.inputs import draw_quantiles
+from repro.records.units import scale_times
 from tests.reports.data.summaries import make
 from tests.support.records import found_of
 
@@ -179,7 +180,7 @@ def test_the_error_is_that_of_emulated_twins_of_the_same_strategies_where_these_
     of = [Residual("wfbp", 1.4, servers, 8), Residual("wfbp", 1.1, servers, 4), Residual("wfbp", 1.0, rings, 8)]
     vgg = Twins(5e8, [*of, Residual("pipe", 1.0)])
     found = residuals.residuals_for(STEPS, {"wfbp"}, 4e8, {"vgg": vgg})
-    assert found.runs == [vgg.of] and "twins" in found.source
+    assert found.runs == [vgg.residuals] and "twins" in found.source
     of_draws = [found.of_draw(n) for n in range(64)]
     eight = [one.factor_of("wfbp", servers, 16) for one in of_draws]
     assert all(1 <= factor <= 1.4 for factor in eight) and max(eight) > 1.3 and len(set(eight)) == 64
@@ -206,10 +207,12 @@ def test_twins_are_of_the_same_experiment_and_what_it_trains():
 
 
 def test_an_error_makes_times_longer_rates_smaller_and_nothing_else():
-    result = {"step": {"mean_s": 2.0}, "phases": {"wait": 1.0}, "iterations": 5, "rows": [{"iterations_per_s": 4.0}],
+    rows = [{"iterations_per_s": 4.0, "seconds": {"median": 3.0}}]
+    result = {"step": {"mean_s": 2.0}, "phases": {"wait": 1.0}, "iterations": 5, "rows": rows,
               "counters": {"late": 3.0}, "final": {"top1": 0.5, "train_s": 10.0}}  # fmt: skip
     assert scale_times(result, 2.0) == {"step": {"mean_s": 4.0}, "phases": {"wait": 2.0}, "iterations": 5,
-                                   "rows": [{"iterations_per_s": 2.0}], "counters": {"late": 3.0},
+                                   "rows": [{"iterations_per_s": 2.0, "seconds": {"median": 6.0}}],
+                                   "counters": {"late": 3.0},
                                    "final": {"top1": 0.5, "train_s": 20.0}}  # fmt: skip
 
 

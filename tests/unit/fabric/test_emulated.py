@@ -8,10 +8,10 @@ import pytest
 
 from repro import launch
 from repro.core.errors import InputError, ReproError, TooBusy
+from repro.core.ethernet import GOODPUT_SHARE
 from repro.experiment import config as configs
 from repro.experiment import testbeds
 from repro.fabric.real.emulated import PIECE, DelayedSend, DelayedSender, EmulatedFabric, Shared, Window
-from repro.launch.namespaces import links
 from repro.records import kinds
 
 
@@ -79,7 +79,7 @@ def test_the_error_of_a_delayed_send_is_raised_in_its_wait():
 def test_the_links_carry_the_papers_payload_at_a_fraction_of_the_rate():
     place = launch.launcher_for(bed(slow_down=40, beta_s_per_byte=8e-10))
     assert place.kind == place.fabric == kinds.EMULATED
-    assert place.rate_gbit * links.GOODPUT_SHARE == pytest.approx(10 / 40, rel=1e-5)
+    assert place.rate_gbit * GOODPUT_SHARE == pytest.approx(10 / 40, rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from repro.records import crate
 
 
 def files_of(folder):
-    return {path.relative_to(folder).as_posix() for path in folder.glob("*/*") if path.name in crate.CONTENTS}
+    return {path.relative_to(folder).as_posix() for path in folder.glob("*/*") if path.suffix in crate.FORMATS}
 
 
 def test_a_crate_has_the_files_licence_and_papers_and_the_same_bytes_again(tmp_path):

@@ -144,7 +144,7 @@ def test_hostile_text_in_every_field_of_records_and_draws_is_text_on_the_page(tm
     assert spoilt[0]["identity"]["variant"].endswith(HOSTILE) and spoilt[0]["hardware"]["class"].endswith(HOSTILE)
     for run in made[2:]:  # an input decides the ratio of the two
         seconds = [0.01 if run["variant"] == "D-Sync" else 0.001 * (1 + n) for n in range(64)]
-        times = [{"final": run["final"] | {"train_s": run["iterations"] * step_s}} for step_s in seconds]
+        times = [{"step": run["step"] | {"mean_s": step_s}} for step_s in seconds]
         draws = [Draw(n, {f"input {HOSTILE}": {HOSTILE: n}}, result) for n, result in enumerate(times)]
         lines = [sweep.first_line("key", record_of(run)), *map(sweep.line_of, draws)]
         sweep.append(results / "pipesgd" / run["experiment"] / run["run"], lines)

@@ -19,8 +19,8 @@ from repro.answers.claims.evidence import reason_without_draws
 from repro.answers.claims.stats import DASH, TIMES, format_number, spread_over_seeds
 from repro.answers.claims.verdict import Interval, Sample
 from repro.answers.tables.results import Results
+from repro.answers.tables.runs import Runs
 from repro.core.errors import InputError
-from repro.core.not_none import not_none
 from repro.core.paths import reference_root
 from repro.records.kinds import SIMULATED
 from repro.records.record import Found
@@ -112,7 +112,7 @@ def _rows(results: Results, target: Target) -> Iterator[dict[str, Any]]:
 
 def _variants(results: Results, target: Target) -> dict[str, str]:
     """The target's variants, and those of the user: of other strategies, or with other values than the experiment's."""
-    group = results.find(target.experiment, SIMULATED)
+    group = _runs(results, target)
     runs = list(group.records.values()) if group else []
     listed = {run.identity.strategy.name for run in runs if run.label in target.variants}
     own = [run for run in runs if run.origin == WORKSPACE]
@@ -123,13 +123,19 @@ def _variants(results: Results, target: Target) -> dict[str, str]:
     }
 
 
-def _trained(results: Results, target: Target, name: str) -> Trained | None:
-    """None without runs."""
+def _runs(results: Results, target: Target) -> Runs | None:
+    """The runs of the target's experiment, without those that its claims read beside."""
     group = results.find(target.experiment, SIMULATED)
-    if group is None or not (runs := group.seeds(name)):
+    return group and group.where(experiment=target.experiment)
+
+
+def _trained(results: Results, target: Target, name: str) -> Trained | None:
+    """None without runs, or without those that say how long an epoch takes."""
+    group = _runs(results, target)
+    if group is None or not (runs := group.seeds(name)) or not (times := _epoch_times(results, target, name, runs)):
         return None
     epochs = {seed: epochs_to(run, target.target) for seed, run in runs.items()}
-    return Trained(runs, epochs, *_epoch_times(results, target, name, runs))
+    return Trained(runs, epochs, *times)
 
 
 def _own_numbers(variant: Trained) -> dict[str, Interval]:
@@ -182,13 +188,17 @@ def check_reached(target: Target, base: Trained) -> None:
 
 def _epoch_times(
     results: Results, target: Target, name: str, runs: Mapping[int, Found]
-) -> tuple[float, dict[int, float]]:
-    """Seconds of an epoch as configured, and by draw."""
+) -> tuple[float, dict[int, float]] | None:
+    """Seconds of an epoch as configured, and by draw; None without runs."""
     experiment, variant, machines = target.times.get(name) or EpochTime(target.experiment, name)
     by = (target.examples or _examples(next(iter(runs.values())))) / machines
-    simulated, sweeps = not_none(results.find(experiment, SIMULATED)), results.drawn(experiment)
+    simulated, sweeps = results.find(experiment, SIMULATED), results.drawn(experiment)
+    if simulated is None:
+        return None
     drawn = sweeps if sweeps and sweeps.configured.seeds(variant) else simulated
     configured = simulated.seeds(variant) or (sweeps.configured.seeds(variant) if sweeps else {})
+    if not configured:
+        return None
     epoch_s = by * fmean(map(_example_s, configured.values()))
     if drawn is simulated and reason_without_draws(simulated):
         return epoch_s, {}

@@ -33,11 +33,16 @@ def admit_plugin(name: str) -> None:
     """Allow this process to import a plugin that its user named; InputError for a missing file, and for a name that its
     code does not have, without importing it and PyTorch."""
     path, _, attribute = name.partition(":")
-    if path.endswith((".py", DATA)) and not Path(path).is_file():
-        raise InputError(f"{path}: no such file (in {Path.cwd()})")
+    _admit_file(name)
     names = _assigned_names(Path(path)) if path.endswith(".py") and attribute else None
     if names is not None and attribute not in names:
         raise unknown_name(f"name in {path}", attribute, [each for each in names if names[each]], all_of=path)
+
+
+def _admit_file(name: str) -> None:
+    path = name.partition(":")[0]
+    if path.endswith((".py", DATA)) and not Path(path).is_file():
+        raise InputError(f"{path}: no such file (in {Path.cwd()})")
     _admitted.add(name)
 
 
@@ -60,11 +65,12 @@ def _assigned_names(file: Path) -> dict[str, bool] | None:
 
 
 def admit_configured(config: Mapping[str, Any]) -> None:
-    """`admit_plugin` the plugins that a run's configuration names, in the process that executes the run."""
+    """Allow the process that executes a run to import the plugins that its configuration names; InputError for a
+    missing file. What the files hold is not read: their digest is compared first."""
     for part in config.values():
         name = part.get("name") if isinstance(part, Mapping) else None
         if isinstance(name, str) and is_place(name):
-            admit_plugin(name)
+            _admit_file(name)
 
 
 def plugin_folders() -> Collection[Path]:

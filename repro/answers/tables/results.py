@@ -142,11 +142,10 @@ def arrange(paper: str, records: Iterable[Found], root: Path | None = None, swee
     for claim in file.claims:
         if claim.experiment not in specs and not any(spec.is_of(claim.experiment) for spec in specs.values()):
             raise unknown_name(f"experiment of claim {claim.id}", claim.experiment, specs, all_of="figures.yaml")
-    found = [_renamed(run, specs) for run in records]
+    runs = Runs.of(_renamed(run, specs) for run in records)
     drawn = [Drawn(_renamed(each.run, specs), each.draws) for each in sweeps]
-    old, old_sweeps = find_superseded(found), find_superseded(each.run for each in drawn)
-    runs = Runs.of(run for run in found if run.record.name not in old)
-    drawn = [each for each in drawn if each.run.record.name not in old_sweeps]
+    superseded = find_superseded(each.run for each in drawn)
+    drawn = [each for each in drawn if each.run.record.name not in superseded]
     results = Results(paper, runs, specs, file, root, sweeps=drawn)
     for name, spec in specs.items():
         results._show(name, spec, runs)

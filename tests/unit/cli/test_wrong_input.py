@@ -264,7 +264,7 @@ def test_a_paper_s_file_that_cannot_be_used_costs_its_order(capsys, configs):
         path.write_text(text)
         line = error_of(capsys, "list", "ibatch")
         assert str(path) in line and words in line
-    assert cli.main(["list"]) == 0
+    assert cli.main(["list", "experiments"]) == 0
     (warning,) = capsys.readouterr().err.splitlines()
     assert str(path) in warning and words in warning
 

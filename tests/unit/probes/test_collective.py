@@ -103,7 +103,7 @@ def test_a_wrong_result_is_a_fault(call: Call) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rnig"], "unknown collective in probe.names 'rnig'; nearest: ring"),
+        (["rnig"], "unknown collective 'rnig'; nearest: ring"),
         (["ring", "--fabric", "tcp"], "unknown fabric 'tcp'"),
         (["ring", "--codec", "zip"], "unknown codec 'zip'"),
         (["tree", "--codec", "quantize8"], "'tree'"),

@@ -33,7 +33,7 @@ from repro.probes import ResultPart
 from repro.probes.profiler import AnnotatingClock, RankOverlap, record_iterations
 from repro.probes.shared.options import needs_real_time
 from repro.probes.shared.steps import Communication, run_iterations
-from repro.probes.shared.stopwatch import Spread
+from repro.probes.shared.stopwatch import Spread, time_spread
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy, set_up
 from repro.strategies.shared.data_parallel import DataParallel
@@ -185,11 +185,7 @@ def split_iteration(turn: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str
 
 def summarise_turns(rows: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
     """The median, least and greatest of each part over the turns."""
-    names = [name for name in ("whole_s", *PARTS) if name in rows[0]]
-    values = {name: [row[name] for row in rows] for name in names}
-    return {
-        name: {"median": statistics.median(each), "min": min(each), "max": max(each)} for name, each in values.items()
-    }
+    return {name: time_spread([row[name] for row in rows]) for name in ("whole_s", *PARTS) if name in rows[0]}
 
 
 def summarise_phases(workers: Sequence[Mapping[str, Any]], whole_s: float) -> dict[str, dict[str, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -293,9 +293,14 @@ def runs_read(claim: Claim, group: Runs) -> list[Found]:
     table = claim.value.table
     if not claim.value.verb or not len(group.table(table)):
         return [*group.records.values()]
-    numbers = group.table(table).index
     rows = {row for _, where in claim.value.sides for row in group.matching(table, where)}
-    return [group.records[number] for number in dict.fromkeys(numbers[row] for row in sorted(rows))]
+    return _runs_of_rows(group, table, sorted(rows))
+
+
+def _runs_of_rows(group: Runs, table: str, rows: Iterable[int]) -> list[Found]:
+    """The runs of a table's rows, each once."""
+    numbers = group.table(table).index
+    return [group.records[number] for number in dict.fromkeys(numbers[row] for row in rows)]
 
 
 def outcome_of(claim: Claim, group: Runs) -> Outcome:
@@ -336,11 +341,10 @@ def other_minibatches(claim: Claim, group: Runs) -> str:
     """Why the runs on both sides of a difference of accuracies are no pairs: they drew other minibatches."""
     if not claim.in_points or claim.value is None or claim.value.verb != "difference":
         return ""  # a range of variants (`outside`) has no pairs
-    if not len(group.table(claim.value.table)):
+    if not len(group.table(table := claim.value.table)):
         return ""
-    numbers = group.table(claim.value.table).index
-    sides = [{numbers[row] for row in group.matching(claim.value.table, where)} for _, where in claim.value.sides]
-    read = [{_minibatches(group.records[number]) for number in side} for side in sides]
+    sides = [_runs_of_rows(group, table, group.matching(table, where)) for _, where in claim.value.sides]
+    read = [{_minibatches(run) for run in side} for side in sides]
     if len(set.union(*read)) < 2:
         return ""
     shown = (" or ".join(f"{batch:,} of {name}" for batch, name, *_ in sorted(side, key=str)) for side in read)

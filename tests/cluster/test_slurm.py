@@ -289,7 +289,7 @@ def test_from_submission_over_preemption_to_a_published_page(tmp_path, monkeypat
     place = "slurm-debug-2xgpu-1x1cpu"
     published = reference.read("pipesgd", tmp_path / "reference")
     assert sum(record.hardware.class_ == place for record in published) == len(found)
-    assert place in (tmp_path / "pipesgd-provenance.md").read_text() and (tmp_path / "pipesgd.md").exists()
+    assert place in (tmp_path / "tables/pipesgd/others.csv").read_text() and (tmp_path / "pipesgd.md").exists()
 
 
 def evaluated_in(results, name):

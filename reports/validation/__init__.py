@@ -57,7 +57,11 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     line = describe_error(tables.errors(counted, []).to_dict("records"))
     shown = {name: len(made[name]) for name in ("slowed", "shares", *factors)}
     shown |= {"misses": len(made["worst"]), "controls": len(controls)}
-    goals = {"median": percent(tables.MEDIAN_GOAL), "p95": percent(tables.P95_GOAL), "later": later(steps)}
+    goals = {
+        "median": format_percent(tables.MEDIAN_GOAL),
+        "p95": format_percent(tables.P95_GOAL),
+        "later": later(steps),
+    }
     made_of = {"figure": specs.figure, "table": specs.table, "line": line}
     pages = {PAGE: "page", f"{PAGE}-details": "details"}
     texts = {name: template(f"{PAGE}/{each}.md.j2", **made_of, **shown, **goals) for name, each in pages.items()}
@@ -72,12 +76,12 @@ def describe_error(every: list[dict]) -> Markdown:
     reached = "reached" if row["met"] == "yes" else "missed"
     return Markdown(
         f"Simulated step times are off by {row['median']:.1f} % in the median and {row['p95']:.1f} % in the 95th "
-        f"percentile of {row['times']} cases; the goal of {percent(tables.MEDIAN_GOAL)} and "
-        f"{percent(tables.P95_GOAL)} is {reached}."
+        f"percentile of {row['times']} cases; the goal of {format_percent(tables.MEDIAN_GOAL)} and "
+        f"{format_percent(tables.P95_GOAL)} is {reached}."
     )
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
@@ -91,8 +95,9 @@ def later(steps: pd.DataFrame) -> str:
     times = row["median"] < 100 * tables.LATER_MEDIAN_GOAL and row["p95"] < 100 * tables.LATER_P95_GOAL
     word = ("missed", "met")
     return (
-        f"A later goal of {percent(tables.LATER_MEDIAN_GOAL)} and {percent(tables.LATER_P95_GOAL)} is {word[times]}. "
-        f"The goal that 95 % of the ratios of two strategies' steps are within {percent(tables.RATIO_GOAL)} is "
+        f"A later goal of {format_percent(tables.LATER_MEDIAN_GOAL)} and {format_percent(tables.LATER_P95_GOAL)} is "
+        f"{word[times]}. "
+        f"The goal that 95 % of the ratios of two strategies' steps are within {format_percent(tables.RATIO_GOAL)} is "
         f"{word[ratio['met'] == 'yes']}: of {ratio['ratios']:,} ratios half are within {ratio['median']:.1f} %, 95 % "
         f"within {ratio['p95']:.1f} %."
     )

@@ -11,9 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from repro.answers.claims.claims import Claim
-from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, format_number
-from repro.answers.claims.verdict import OPEN
 from repro.answers.figures.specification import Experiment
 from repro.answers.pages import wording
 from repro.answers.tables.results import Results
@@ -45,7 +43,7 @@ def matrix_rows(results: Results) -> list[Row]:
     """A row for each experiment of a paper on which claims about accuracy rest."""
     entries = queue.read_queue()
     verdicts = wording.by_claim(results.verdicts)
-    decided = {claim for claim, of in verdicts.items() if is_decided(wording.deciding(of))}
+    decided = {claim for claim, of in verdicts.items() if wording.deciding(of).verdict.decided}
     trainings = [run for run in results.runs.records.values() if run.identity.trains]
     scored = [run for run in trainings if run.training.final.get(run.identity.metric) is not None]
     return [
@@ -59,10 +57,6 @@ def matrix_rows(results: Results) -> list[Row]:
         )
         for experiment, claims in tested_claims(results.file.claims).items()
     ]
-
-
-def is_decided(judged: ClaimVerdict) -> bool:
-    return judged.verdict.judged and judged.verdict.answer != OPEN
 
 
 def tested_claims(claims: Iterable[Claim]) -> dict[str, list[Claim]]:

@@ -24,7 +24,6 @@ from typing import Any
 
 from repro import data, probes, strategies
 from repro.core.fields import Count, Model, Whole
-from repro.core.phases import PHASES
 from repro.experiment import needs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import LIBRARIES, Fabric
@@ -32,9 +31,10 @@ from repro.fabric.message_switch import EMPTY, NONE, WHOLE, MessageSwitch
 from repro.probes import ResultPart
 from repro.probes.profiler import AnnotatingClock, RankOverlap, record_iterations
 from repro.probes.shared.options import needs_real_time
-from repro.probes.shared.steps import Communication, run_iterations
+from repro.probes.shared.steps import run_iterations, summarise_phases
 from repro.probes.shared.stopwatch import Spread, time_spread
 from repro.rank.factory import build_worker, check_ranks
+from repro.records.record import Communication
 from repro.strategies.base import Strategy, set_up
 from repro.strategies.shared.data_parallel import DataParallel
 
@@ -136,7 +136,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> probes.Finding:
     rows = [{"turn": number, **split_iteration(turn)} for number, turn in enumerate(turns)]
     whole = [worker for turn in turns for worker in turn[WHOLE]]
     result = {"steps": probe.steps, "not_defined": undefined, **summarise_turns(rows), "rows": rows, "views": views}
-    result |= summarise_phases(whole, result["whole_s"]["median"])
+    result |= summarise_phases([worker["phases"] for worker in whole], probe.steps, result["whole_s"]["median"])
     metrics = {name: result[name]["median"] for name in ("whole_s", *PARTS) if name in result}
     line = summary_line(result)
     return probes.Finding(result, metrics, line, config.model.name, worker.parameters, dataset)
@@ -186,18 +186,6 @@ def split_iteration(turn: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str
 def summarise_turns(rows: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
     """The median, least and greatest of each part over the turns."""
     return {name: time_spread([row[name] for row in rows]) for name in ("whole_s", *PARTS) if name in rows[0]}
-
-
-def summarise_phases(workers: Sequence[Mapping[str, Any]], whole_s: float) -> dict[str, dict[str, float]]:
-    """{phases, communication}: seconds of a whole iteration by the clock, means over workers and turns."""
-    names = (*PHASES, "overlapped")
-    phases = {
-        name: statistics.fmean(worker["phases"][name] / len(worker["steps_s"]) for worker in workers) for name in names
-    }
-    hidden, exposed = phases.pop("overlapped"), phases["communicate"]
-    phases["other"] += max(0.0, whole_s - sum(phases.values()))
-    communication = {"total_s": exposed + hidden, "exposed_s": exposed, "overlapped_s": hidden}
-    return {"phases": phases, "communication": communication}
 
 
 def summary_line(result: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from repro.core.errors import Diverged, FaultError, InputError
+from repro.core.phases import OVERLAPPED
 from repro.core.processes import print_event
 from repro.rank import meters
 from repro.rank.divergence import NonFinite, divergence_error, find_nonfinite, first_tensor
@@ -222,7 +223,7 @@ def _means(ranks: Sequence[RankSteps]) -> dict[str, Any] | None:
     if not ranks:
         return None
     phases = {name: statistics.fmean(rank.phases[name] for rank in ranks) for name in ranks[0].phases}
-    overlapped = phases.pop("overlapped")
+    overlapped = phases.pop(OVERLAPPED)
     since = statistics.fmean(rank.since_s for rank in ranks)
     phases["other"] += max(0.0, since - sum(phases.values()))
-    return {"phases": phases, "overlapped": overlapped}
+    return {"phases": phases, OVERLAPPED: overlapped}

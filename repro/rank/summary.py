@@ -9,7 +9,7 @@ from typing import Any
 
 from repro.core.not_none import not_none
 from repro.core.paths import EVENTS_FILE
-from repro.core.phases import PHASES
+from repro.core.phases import OVERLAPPED, PHASES, split_communication
 from repro.experiment.schema import RunConfig
 from repro.records import kinds, unfinished
 from repro.records.events import read_events
@@ -34,7 +34,6 @@ def summarise_training(folder: Path, config: RunConfig, facts: dict[str, Any]) -
     train_s = steps[-1]["train_s"]
     for group in filter(None, (workers, servers)):
         await_slowest(group["phases"], train_s / iterations)
-    exposed, hidden = workers["phases"]["communicate"], workers["overlapped"]
     peaks = peak_bytes_by_rank(steps)
     result = of_result | {
         "memory": facts["memory"] | {"peak_bytes": peaks} if peaks else None,
@@ -49,7 +48,7 @@ def summarise_training(folder: Path, config: RunConfig, facts: dict[str, Any]) -
         },
         "phases": workers["phases"],
         "server_phases": servers["phases"] if servers else None,
-        "communication": {"total_s": exposed + hidden, "exposed_s": exposed, "overlapped_s": hidden},
+        "communication": split_communication(workers["phases"], workers[OVERLAPPED]),
         "bytes_sent": sum(event["bytes_sent"] for event in steps) / iterations,
         "staleness": steps[-1].get("staleness", []),
         "counters": steps[-1].get("counters", {}),
@@ -106,7 +105,7 @@ def per_iteration(sums: list[dict[str, Any]], iterations: int) -> dict[str, Any]
         return None
     return {
         "phases": {name: sum(s["phases"][name] for s in sums) / iterations for name in PHASES},
-        "overlapped": sum(s["overlapped"] for s in sums) / iterations,
+        OVERLAPPED: sum(s[OVERLAPPED] for s in sums) / iterations,
     }
 
 

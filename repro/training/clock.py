@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from repro.core.not_none import not_none
-from repro.core.phases import COMMUNICATION, COMPUTATION, MAIN_LINE, PHASES
+from repro.core.phases import COMMUNICATION, COMPUTATION, MAIN_LINE, OVERLAPPED, PHASES
 from repro.fabric.base import Fabric
 from repro.training.cuda_timer import DeviceTimes, Mark
 
@@ -235,7 +235,7 @@ class Clock:
         intervals, self._intervals = self._intervals, []
         self._recent = intervals
         phases = {name: self._phases.pop(name, 0.0) for name in PHASES}
-        return phases | {"overlapped": overlap_seconds(*split_sides(intervals))}
+        return phases | {OVERLAPPED: overlap_seconds(*split_sides(intervals))}
 
     def middle(self, seconds: float) -> list[Interval]:
         """The intervals that touch the middle `seconds` of the time up to the last `take`, for timelines.

@@ -209,6 +209,10 @@ class Verdict:
     def judged(self) -> bool:
         return self.answer not in UNJUDGED
 
+    @property
+    def decided(self) -> bool:
+        return self.judged and self.answer != OPEN
+
     def implied(self, by: str) -> Verdict:
         """The verdict where an input was taken from the paper's own numbers: what agrees is consistent with it."""
         agrees = self.answer in (REPRODUCED, SAME_DIRECTION)

@@ -10,7 +10,6 @@ from repro.answers.claims.claims import Claim
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.evidence import runs_read
 from repro.answers.claims.stats import DASH, format_number
-from repro.answers.claims.verdict import OPEN
 from repro.answers.figures.specification import Experiment
 from repro.answers.pages import wording
 from repro.answers.pages.markdown import Markdown
@@ -26,7 +25,7 @@ def accuracy_rows(results: Results, judged: Sequence[ClaimVerdict], numbers: Map
 
     judged: the deciding verdicts; numbers: claim -> its number on the paper's pages.
     """
-    shown = [each for each in judged if each.verdict.answer != OPEN or each.claim.headline]
+    shown = [each for each in judged if each.verdict.decided or each.claim.headline]
     return [_row(results, each, numbers[each.claim.id]) for each in shown]
 
 

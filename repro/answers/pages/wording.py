@@ -17,7 +17,6 @@ from repro.answers.claims.verdict import (
     GIVEN,
     HEADINGS,
     NOT_RUN,
-    OPEN,
     UNJUDGED,
     WORDS,
     Interval,
@@ -78,7 +77,7 @@ def deciding(of_kinds: Sequence[ClaimVerdict]) -> ClaimVerdict:
     else one with a number; of several the first in the order of DECIDING."""
     order = sorted(of_kinds, key=lambda each: DECIDING.index(each.kind))
     judged = [each for each in order if each.verdict.judged]
-    decided = [each for each in judged if each.verdict.answer != OPEN]
+    decided = [each for each in order if each.verdict.decided]
     by_input = [each for each in order if each.verdict.answer in GIVEN]
     run = [each for each in order if each.verdict.answer != NOT_RUN]
     with_number = [each for each in order if each.estimate]

@@ -6,20 +6,13 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from repro.core.phases import PHASES
+from repro.core.phases import OVERLAPPED, PHASES, split_communication
 from repro.fabric.base import Fabric
 from repro.probes import ResultPart
 from repro.probes.shared.stopwatch import Spread
+from repro.records.record import Communication
 from repro.strategies.base import Strategy, set_up
 from repro.training.worker import Worker
-
-
-class Communication(ResultPart):
-    """Communication of a step (s); exposed: on the main thread; overlapped: hidden behind computation."""
-
-    total_s: float
-    exposed_s: float
-    overlapped_s: float
 
 
 class Steps(ResultPart):
@@ -73,16 +66,17 @@ def summarise_steps(turns: Sequence[Sequence[Mapping[str, Any]]], steps: int) ->
     """
     lengths = [statistics.fmean(rank["total"] for rank in workers) / steps for workers in turns]
     middle = sorted(range(len(turns)), key=lengths.__getitem__)[len(turns) // 2]
-    phases = {
-        name: statistics.fmean(rank["phases"][name] for rank in turns[middle]) / steps
-        for name in (*PHASES, "overlapped")
-    }
-    hidden = phases.pop("overlapped")
-    phases["other"] += max(0.0, lengths[middle] - sum(phases.values()))
-    exposed = phases["communicate"]
     return {
         "steps": steps * len(turns),
         "observed_s": {"median": lengths[middle], "min": min(lengths), "max": max(lengths)},
-        "phases": phases,
-        "communication": {"total_s": exposed + hidden, "exposed_s": exposed, "overlapped_s": hidden},
+        **summarise_phases([rank["phases"] for rank in turns[middle]], steps, lengths[middle]),
     }
+
+
+def summarise_phases(taken: Sequence[Mapping[str, float]], steps: int, step_s: float) -> dict[str, dict[str, float]]:
+    """{phases, communication}: seconds of a step of `step_s`, means over `taken`: of `Clock.take` after `steps`
+    steps, for each worker (and turn). What no phase has is "other"."""
+    phases = {name: statistics.fmean(seconds[name] for seconds in taken) / steps for name in (*PHASES, OVERLAPPED)}
+    overlapped_s = phases.pop(OVERLAPPED)
+    phases["other"] += max(0.0, step_s - sum(phases.values()))
+    return {"phases": phases, "communication": split_communication(phases, overlapped_s)}

@@ -28,7 +28,7 @@ def whole(form, given):
         return {name: whole(inner[1], each) for name, each in (given or {}).items()}
     if given is not None or type(None) in inner:
         return given
-    return form() if form in (int, float, bool) else ""
+    return next((kind() for kind in inner or (form,) if kind in (int, float, bool)), "")
 
 
 def probe(program, experiment, variant, result, kind="measured", seed=0, testbed=None, workers=4, **changes):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from repro.answers.claims import paired
 from repro.answers.claims.claims import Claim
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.evidence import runs_read
@@ -43,7 +42,7 @@ def _row(results: Results, judged: ClaimVerdict, number: int) -> dict[str, str]:
         "rate": spec.tuned or "not tuned",
         "baseline": describe_baseline(claim, group, spec, results.paper),
         "paper": Markdown(claim.paper.shown),
-        "ours": describe_difference(judged),
+        "ours": wording.ours(judged),
         "verdict": judged.verdict.words,
     }
 
@@ -95,15 +94,3 @@ def describe_baseline(claim: Claim, group: Runs | None, spec: Experiment, paper:
     printed = quoted(paper).text(*spec.baseline)
     missed = f"{100 * (ours - float(printed)):+.2f} points" if share else f"{ours / float(printed) - 1:+.1%}"
     return f"{text}, {missed} of the paper's {printed}"
-
-
-def describe_difference(judged: ClaimVerdict) -> str:
-    """Our number: a difference of pairs by their mean with its two one-sided limits, else with all seeds."""
-    values = judged.evidence.values
-    if not judged.claim.in_points or len(values) < 2:
-        return wording.ours(judged)
-    pairs = paired.compare_pairs(values, 0.0)
-    mean, low, high = (
-        wording.value(judged.claim.paper, each, wording.POINTS) for each in (pairs.mean, pairs.low, pairs.high)
-    )
-    return f"{mean} points ({low} to {high})"

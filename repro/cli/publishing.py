@@ -40,7 +40,8 @@ def add_commands(commands: Any) -> None:
     publish.add_argument("paper", help="paper, for instance gtopk")
     text = "publish the runs of these archives, and keep the unfinished ones for `repro run` to continue"
     publish.add_argument("--from", dest="archives", type=Path, nargs="+", default=[], metavar="FILE", help=text)
-    publish.add_argument("--replace", action="store_true", help="replace runs on other hardware by the archive's")
+    text = "replace runs on other hardware by the archive's, and sweeps of more draws by yours"
+    publish.add_argument("--replace", action="store_true", help=text)
     add_where(publish)
     publish.set_defaults(command=cmd_publish)
 
@@ -115,7 +116,8 @@ def remove_finished(runs: Sequence[Record]) -> None:
 
 
 def put_into_reference(args: argparse.Namespace, new: Sequence[Record], swept: Sequence[Sweep]) -> None:
-    """Write runs and sweeps into the reference; they replace runs of the same `place_and_seed`."""
+    """Write runs and sweeps into the reference; they replace runs of the same `place_and_seed`, and sweeps of the same
+    `place` with no more draws."""
     from repro.core.paths import reference_root
     from repro.records import reference, sweep
     from repro.records.variants import place_and_seed
@@ -131,10 +133,17 @@ def put_into_reference(args: argparse.Namespace, new: Sequence[Record], swept: S
                 raise InputError(
                     f"publish: {run.name} ran on {mine} and would replace a run on {theirs}; use --replace or --where"
                 )
-    reference.write(args.paper, [*kept, *new], swept=sweep.newest_sweeps(reference.sweeps(args.paper), swept))
+    drawn = reference.sweeps(args.paper)
+    shorter = [] if args.replace else sweep.find_shorter(drawn, swept)
+    left_out = {each.name for each, _ in shorter}
+    swept = [each for each in swept if each.name not in left_out]
+    reference.write(args.paper, [*kept, *new], swept=sweep.newest_sweeps(drawn, swept))
     print(f"published {len(new)} runs of {args.paper} in {reference_root() / args.paper}, kept {len(kept)}")
     if swept:
         print(f"published {len(swept)} sweeps over draws")
+    for mine, longer in shorter:
+        has = f"{mine.name} has {len(mine.draws)} draws, the published {longer.name} has {len(longer.draws)}"
+        print(f"left out    {one_line(has)}: draw more, or --replace", file=sys.stderr)
 
 
 def own_sweeps(args: argparse.Namespace) -> list[Sweep]:

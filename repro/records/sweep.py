@@ -160,5 +160,13 @@ def newest_sweeps(before: Iterable[Sweep], new: Iterable[Sweep]) -> list[Sweep]:
     return [*(each for each in before if variants.place(each) not in replaced), *new]
 
 
+def find_shorter(before: Iterable[Sweep], new: Iterable[Sweep]) -> list[tuple[Sweep, Sweep]]:
+    """The new sweeps with fewer draws than the one before of their variant, each with that one: interrupted ones, or
+    ones of fewer draws."""
+    longest = {variants.place(each): each for each in before}
+    pairs = [(each, longest.get(variants.place(each))) for each in new]
+    return [(each, longer) for each, longer in pairs if longer and len(each.draws) < len(longer.draws)]
+
+
 def folders(root: Path, paper: str = "*") -> Iterable[Path]:
     return sorted(path.parent for path in root.glob(f"{paper}/*/*/{FILE}"))

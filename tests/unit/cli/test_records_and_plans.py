@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 
@@ -189,6 +190,21 @@ def test_sweeps_are_published_without_a_run_beside_them(places, capsys, monkeypa
     status, out, _ = output_of(capsys, "publish", "pipesgd")
     assert status == 0 and "published 1 sweeps over draws" in out
     assert [each.record.run for each in reference.sweeps("pipesgd")] == [swept[0].record.run]
+
+
+def test_an_interrupted_sweep_does_not_take_the_place_of_a_longer_one(places, capsys, monkeypatch):
+    drawn = reference.sweeps("pipesgd", PROJECT / "results" / "reference")[:2]
+    reference.write("pipesgd", [], swept=drawn)
+    cut_off = dataclasses.replace(drawn[0], key="of newer code", draws=drawn[0].draws[:3])
+    anew = dataclasses.replace(drawn[1], key="of newer code")
+    monkeypatch.setattr(publishing, "own_sweeps", lambda args: [cut_off, anew])
+    status, out, err = output_of(capsys, "publish", "pipesgd")
+    assert status == 0 and "published 1 sweeps over draws" in out
+    assert cut_off.name in err and "has 3 draws" in err and "--replace" in err
+    assert [(each.key, each.draws) for each in reference.sweeps("pipesgd")] == [
+        (drawn[0].key, drawn[0].draws), (anew.key, anew.draws)]  # fmt: skip
+    assert output_of(capsys, "publish", "pipesgd", "--replace")[0] == 0
+    assert [each.draws for each in reference.sweeps("pipesgd")] == [cut_off.draws, anew.draws]
 
 
 def test_of_two_publishes_at_once_the_second_is_refused(places, capsys):

@@ -231,7 +231,6 @@ def show_ending(records: Sequence[Record], runs: Sequence[Run]) -> None:
 def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     """The table of `show_ending`. trained: records of trainings; named: run -> experiment."""
     from repro.core.paths import reference_root
-    from repro.experiment.quoted import quoted_numbers
     from repro.records import catalogue, comparison, variants  # imports pandas
     from repro.records.record import Found
     from repro.records.tables import build_table
@@ -244,18 +243,23 @@ def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     committed = [run for run in published if variants.place(run) in places]
     runs = build_table("runs", [*here, *committed])
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
-    printed = {run.record.name: printed_for(run, quoted_numbers(named[run.record.run])) for run in here}
+    printed = {run.record.name: printed_for(run, named[run.record.run]) for run in here}
     return comparison.format_tables(comparison.tabulate_ending(mine, theirs, printed))
 
 
-def printed_for(run: Found, quoted: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """column -> the number that the paper prints for a training: none for a configuration that the user changed, and no
-    score beside that of stand-in data. quoted: those of its experiment (`quoted_numbers`)."""
+def printed_for(run: Found, experiment: str) -> dict[str, float]:
+    """column -> the number that the paper prints for a training of this experiment: none for a configuration that the
+    user changed, and no score beside that of stand-in data or of the experiment's own small size for trying out."""
+    from repro.core.choices import QUICK
+    from repro.experiment.files import own_file
+    from repro.experiment.quoted import quoted_numbers
     from repro.records.variants import user_changes
 
     if user_changes(run.identity):
         return {}
-    columns = [column for column in quoted if column != "final" or not run.training.dataset.standin]
+    quoted, sizes = quoted_numbers(experiment), own_file(experiment).get("scales") or {}
+    smaller = run.identity.scale == QUICK and bool(sizes.get(QUICK))
+    columns = [column for column in quoted if column != "final" or not (smaller or run.training.dataset.standin)]
     return {column: quoted[column][name] for column in columns if (name := run.identity.variant) in quoted[column]}
 
 

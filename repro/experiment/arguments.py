@@ -33,6 +33,15 @@ def as_overrides(overrides: Sequence[Override], seeds: int | Sequence[int] | Non
     return [*words, f"seeds=choice({_several('seeds', seeds)})"]
 
 
+def check_arguments(scale: object, **switches: object) -> None:
+    """InputError for a scale that is no text, and for a switch that is neither True nor False."""
+    if not isinstance(scale, str):
+        raise InputError(f"scale {scale!r:.60}: must be a text: quick, full or paper")
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{name} {value!r:.60}: must be True or False")
+
+
 def _several(key: str, value: Any) -> str:
     if not isinstance(value, list | tuple | range):
         return _text(key, value)

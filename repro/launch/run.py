@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from repro.core.choices import QUICK
 from repro.core.errors import NotHere, ReproError
 from repro.core.paths import reference_root
-from repro.experiment.arguments import Override, as_overrides
+from repro.experiment.arguments import Override, as_overrides, check_arguments
 from repro.experiment.config import check_name, experiment_names, is_file, paper_of
 from repro.experiment.run import Run, Standing, add_standings, count_states, run_states
 from repro.launch.forecast import Estimate, estimate_runs
@@ -44,6 +44,7 @@ def run(
     Progress goes to stderr. Raises InputError for invalid input, before anything runs; FaultError for a failed run,
     after the others are done: the same call resumes.
     """
+    check_arguments(scale, force=force, fresh_ranks=fresh_ranks, mlflow=mlflow)
     name, words = check_name(experiment), as_overrides(overrides, seeds)
     with Pools(fresh_ranks) as pools:
         records, fault = prepare_job(name, words, scale, force, pools).execute(pools, mlflow)

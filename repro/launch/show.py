@@ -8,8 +8,8 @@ from typing import Any
 
 from repro.core.choices import QUICK
 from repro.core.errors import NotHere
-from repro.experiment import config
-from repro.experiment.arguments import Override, as_overrides
+from repro.experiment import config, inputs
+from repro.experiment.arguments import Override, as_overrides, check_arguments
 from repro.experiment.config import check_name
 from repro.experiment.quoted import Parameter, quoted_with_places, read_hyperparameters
 from repro.experiment.run import Run, Standing, count_states
@@ -66,6 +66,9 @@ def show(
 
     draws: if not 0, show sweeps of this number of draws. InputError as `repro.run`.
     """
+    check_arguments(scale)
+    if draws:
+        inputs.check_draws(draws)
     names, words = config.experiment_names(check_name(experiment)), as_overrides(overrides, seeds)
     # before the runs are planned, because planning imports PyTorch
     composed = {name: config.compose_experiment(name, words, scale) for name in names}

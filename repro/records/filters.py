@@ -50,7 +50,7 @@ Where = str | Sequence[str | Condition] | Mapping[str, Any]
 
 def parse_conditions(where: Where) -> list[Condition]:
     """The conditions of a text, several texts, or a mapping; InputError for anything else."""
-    if isinstance(where, Mapping):
+    if isinstance(where, Mapping) and all(isinstance(name, str) for name in where):
         return [Condition(name, "=", _several(value)) for name, value in where.items()]
     several = [where] if isinstance(where, str) else where
     if not isinstance(several, Iterable) or not all(isinstance(each, str | Condition) for each in several):

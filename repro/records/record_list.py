@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from repro.core.errors import InputError
 from repro.records.record import Found, Record
 from repro.records.variants import WORKSPACE
 
@@ -36,10 +37,14 @@ class Records(list[Record]):
 
 
 def frame(records: Iterable[Record]) -> pd.DataFrame:
-    """Records as the table `runs` of `repro.results`, a row each."""
+    """Records as the table `runs` of `repro.results`, a row each; InputError for anything else."""
     from repro.records.tables import build_table
 
-    return build_table("runs", [Found(WORKSPACE, record) for record in records])
+    several = [*records] if isinstance(records, Iterable) else [records]
+    for record in several:
+        if not isinstance(record, Record):
+            raise InputError(f"frame {record!r:.60}: must be a record, as `repro.run` returns")
+    return build_table("runs", [Found(WORKSPACE, record) for record in several])
 
 
 def columns_on_screen(runs: pd.DataFrame, first: Iterable[str] = ()) -> list[str]:

@@ -97,4 +97,4 @@ def check_sides(names: Sequence[str], known: set[str]) -> None:
     """InputError for a side of a comparison that is none of the variants and strategies with runs."""
     for name in names:
         if name not in known:
-            raise unknown_name("variant or strategy with results", name, known, all_of="repro results")
+            raise unknown_name("variant or strategy with results", str(name), known, all_of="repro results")

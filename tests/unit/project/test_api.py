@@ -106,7 +106,10 @@ def test_bad_input_is_refused_as_by_the_commands(workspace):
                  lambda: repro.run(FIG4, seeds="1,1"), lambda: repro.run(FIG4, {"strategy": []}),
                  lambda: repro.results("pipesgd/nobody"), lambda: repro.results("pipesgd", where=3),
                  lambda: repro.results("pipesgd", {"nobody": 3}), lambda: repro.results("pipesgd", {"workers": "x"}),
-                 lambda: repro.list("nobody"), lambda: repro.claims("nobody")):  # fmt: skip
+                 lambda: repro.list("nobody"), lambda: repro.claims("nobody"), lambda: repro.run(FIG4, force="yes"),
+                 lambda: repro.run(FIG4, mlflow="no"), lambda: repro.run(FIG4, scale=None), lambda: repro.frame("x"),
+                 lambda: repro.show(FIG4, draws=3), lambda: repro.results("pipesgd", {4: 4}), lambda: repro.frame(3),
+                 lambda: repro.compare("dsync", 3)):  # fmt: skip
         with pytest.raises(InputError):
             call()
     assert callable(repro.recommend)

@@ -75,13 +75,17 @@ def test_what_the_paper_prints_stands_beside_what_there_is_of_ours():
     assert len(comparison.tabulate_ending(table(run("D-Sync", 0.4), run("D-Sync", 0.4, dataset=other)), table())) == 2
 
 
-def test_a_changed_run_has_no_number_of_the_paper_beside_it_and_stand_in_data_no_score():
+def test_a_changed_run_has_no_number_of_the_paper_beside_it_and_stand_in_or_fewer_data_no_score(monkeypatch):
     quoted = {"final": {"D-Sync": 0.98}, "ms": {"D-Sync": 5.0}}
+    monkeypatch.setattr("repro.experiment.quoted.quoted_numbers", lambda experiment: quoted)
 
     def shown(variant="D-Sync", **changes):
-        return experiments.printed_for(Found(WORKSPACE, record_of(run(variant, 0.4, **changes)[1])), quoted)
+        return experiments.printed_for(
+            Found(WORKSPACE, record_of(run(variant, 0.4, **changes)[1])), "pipesgd/fig4-mnist"
+        )
 
-    assert shown(dataset={"name": "mnist", "standin": False}) == {"final": 0.98, "ms": 5.0}
+    assert shown(dataset={"name": "mnist", "standin": False}, scale="full") == {"final": 0.98, "ms": 5.0}
+    assert shown(dataset={"name": "mnist-subset", "standin": False}, scale="quick") == {"ms": 5.0}
     assert shown(dataset={"name": "mnist", "standin": True}) == {"ms": 5.0}
     assert shown(workers=4, changed=["workers"]) == shown("Pipe-SGD") == {}
 

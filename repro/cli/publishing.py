@@ -141,8 +141,10 @@ def put_into_reference(args: argparse.Namespace, new: Sequence[Record], swept: S
     print(f"published {len(new)} runs of {args.paper} in {reference_root() / args.paper}, kept {len(kept)}")
     if swept:
         print(f"published {len(swept)} sweeps over draws")
-    for mine, longer in shorter:
-        has = f"{mine.name} has {len(mine.draws)} draws, the published {longer.name} has {len(longer.draws)}"
+    for drawn_here, longer in shorter:
+        has = (
+            f"{drawn_here.name} has {len(drawn_here.draws)} draws, the published {longer.name} has {len(longer.draws)}"
+        )
         print(f"left out    {one_line(has)}: draw more, or --replace", file=sys.stderr)
 
 

@@ -31,7 +31,8 @@ from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.experiment import interpolation
 from repro.experiment.files import GROUPS, config_file, group_names, own_file
-from repro.experiment.overrides import LATER, check_override, key_of, parts_of
+from repro.experiment.override_keys import key_of, without_entries
+from repro.experiment.overrides import LATER, check_override, parts_of
 from repro.experiment.sources import is_made_by_code
 from repro.experiment.testbeds import NAMED_WORK, WORK
 
@@ -153,7 +154,7 @@ class Composer:
 
     def _entries_beside(self, wrong: str, parts: Sequence[Sequence[str]]) -> dict[str, Any]:
         """The entries beside a wrong key, in the configuration composed without it."""
-        kept = [[override for override in part if override.partition("=")[0] != wrong] for part in parts]
+        kept = [without_entries(part, [wrong]) for part in parts]
         if kept == list(map(list, parts)):  # the key is wrong within a file
             return {}
         try:

@@ -12,6 +12,7 @@ from repro.core.fields import check_fields
 from repro.experiment import grid, limits, papers
 from repro.experiment.files import group_names, names_in, own_file, own_files
 from repro.experiment.grid import Choices, Variant
+from repro.experiment.override_keys import key_of
 from repro.experiment.overrides import admit_code
 from repro.experiment.schema import Axes, RunConfig
 
@@ -155,7 +156,7 @@ def read_axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[list[
     plain, swept = grid.split_overrides(overrides)
     axes = check_fields(Axes, resolved)
     testbeds = axes.testbeds
-    named = [axes.testbed.name] if any(override.startswith("testbed=") for override in plain) else []
+    named = [axes.testbed.name] if "testbed" in map(key_of, plain) else []
     if chosen := swept.get("testbed", named):
         testbeds = {name: testbeds.get(name, []) for name in chosen}
     return grid.list_variants(resolved, overrides), testbeds

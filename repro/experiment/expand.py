@@ -13,6 +13,7 @@ from repro.experiment import config as configs
 from repro.experiment import draws, grid
 from repro.experiment.compose import Composer
 from repro.experiment.needs import check_config, resolve_testbed, uses_gpu
+from repro.experiment.override_keys import key_of, without_entries
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Modelled
@@ -67,9 +68,7 @@ def compose_point(
     user's overrides of one value each."""
     # the user's overrides have priority over the testbed's, those over the variant's, those over the scale's
     by_user = (*plain, *variant.swept)
-    keys = {override.partition("=")[0] for override in by_user}
-    ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
-    ours = [f"testbed={testbed}", *ours]
+    ours = [f"testbed={testbed}", *without_entries((*variant.overrides, *conditions), by_user)]
     labels = {"variant": variant.label, "factors": variant.factors, "scale": composer.size([*ours, *by_user])}
     return composer.compose(by_user, ours) | labels
 
@@ -130,7 +129,7 @@ def changed_paths(config: RunConfig, ours: Sequence[str], users: Sequence[str], 
     ours: overrides of its variant and testbed; users: the user's. Strategy and testbed, which are in the run's name, do
     not count.
     """
-    named = [override for override in users if override.partition("=")[0] in ("strategy", "testbed")]
+    named = [override for override in users if key_of(override) in ("strategy", "testbed")]
     if len(named) == len(users):
         return []
     try:
@@ -139,8 +138,7 @@ def changed_paths(config: RunConfig, ours: Sequence[str], users: Sequence[str], 
         )
     except InputError:  # without the user's overrides the run lacks a value, or cannot run here
         return []
-    paths = [override.partition("=")[0].lstrip("+") for override in users]
-    return variants.changed(resolved.identity.values, config.identity.values, paths)
+    return variants.changed(resolved.identity.values, config.identity.values, [*map(key_of, users)])
 
 
 def profiler_config(config: RunConfig) -> RunConfig:

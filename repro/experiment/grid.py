@@ -31,6 +31,7 @@ from repro.core import user_files
 from repro.core.errors import InputError, unknown_name
 from repro.core.registry import PLUGINS
 from repro.experiment import limits
+from repro.experiment.override_keys import key_of
 
 NONE = "none"
 FIELD = re.compile(r"\{([^{}]*)\}")  # a factor in a label
@@ -44,6 +45,7 @@ Value = str | int | float | bool
 Block = dict[str, dict[Value, list[str]]]  # factor -> value -> overrides
 Changes = tuple[list[str], list[str]]  # overrides of the grid, and of the user
 Choices = dict[str, list[str]]  # factor -> chosen values
+UsersValues = dict[str, list[tuple[str, list[str]]]]  # key -> values, each with its override if it is one of several
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def split_overrides(overrides: Iterable[str]) -> tuple[list[str], dict[str, list
     plain, swept = [], {}
     for override in overrides:
         if values := _several(override):
-            swept[override.partition("=")[0]] = values
+            swept[key_of(override)] = values
         else:
             plain.append(override)
     return plain, swept
@@ -74,8 +76,14 @@ def keep_single_values(overrides: Iterable[str]) -> list[str]:
     return [*(f"{group}={swept[group][0]}" for group in PLUGINS if group in swept), *plain]
 
 
+def split_values(override: str) -> list[str]:
+    """An override for each of several values, `key=a` and `key=b` of `key=a,b`; none of one value."""
+    key, _, _ = override.partition("=")
+    return [f"{key}={value}" for value in _several(override)]
+
+
 def _several(override: str) -> list[str]:
-    text = override.partition("=")[2]
+    text = _text_of(override)
     if "," not in text and not text.startswith("choice("):  # the parser is slow to import
         return []
     from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -131,23 +139,21 @@ def list_variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> l
     return list(made.values())
 
 
-def split_choices(
-    factors: Mapping[str, Any], keys: Container[str], overrides: Iterable[str]
-) -> tuple[list[str], Choices]:
+def split_choices(file: Mapping[str, Any], keys: Container[str], overrides: Iterable[str]) -> tuple[list[str], Choices]:
     """Split overrides: those of the configuration, and those of factors that are no key of it, for `select_variants`.
 
-    own: the experiment's file; keys: of every configuration. InputError for a value that the grid does not have.
+    file: the experiment's; keys: of every configuration. InputError for a value that the grid does not have.
     """
     known: dict[str, dict[str, None]] = {}
-    for block in _blocks(factors.get("grid")):
+    for block in _blocks(file.get("grid")):
         for name, values in block.items():
-            if isinstance(values, dict) and name not in keys and name not in factors and "." not in name:
+            if isinstance(values, dict) and name not in keys and name not in file and "." not in name:
                 known.setdefault(name, {}).update(dict.fromkeys(map(_text, values)))
     rest, chosen = [], {}
     for override in overrides:
         if not isinstance(override, str):  # from Python
             raise InputError(f"override {override!r}: must be a text key=value; several are arguments of their own")
-        name, _, text = override.partition("=")
+        name, text = key_of(override), _text_of(override)
         if name not in known:
             rest.append(override)
             continue
@@ -175,15 +181,22 @@ def select_variants(every: Iterable[Variant], chosen: Mapping[str, Sequence[str]
     ]
 
 
-def _values_by_key(overrides: Sequence[str]) -> dict[str, list[tuple[str, bool]]]:
-    """Key -> the user's values, each with whether it is one of several."""
-    plain, swept = split_overrides(overrides)
-    parts = [override.partition("=") for override in plain]
-    single = {key: [(value, False)] for key, _, value in parts}
-    return single | {key: [(value, True) for value in values] for key, values in swept.items() if key not in BESIDE}
+def _values_by_key(overrides: Sequence[str]) -> UsersValues:
+    """The values of the user's overrides, but for several testbeds or seeds, which are no factor."""
+    user: UsersValues = {}
+    for override in overrides:
+        several = split_values(override)
+        if not (several and key_of(override) in BESIDE):
+            values = [(_text_of(each), [each]) for each in several] or [(_text_of(override), [])]
+            user[key_of(override)] = values
+    return user
 
 
-def _changed(block: Block, user: Mapping[str, list[tuple[str, bool]]]) -> dict[str, dict[Value, Changes]]:
+def _text_of(override: str) -> str:
+    return override.partition("=")[2]
+
+
+def _changed(block: Block, user: UsersValues) -> dict[str, dict[Value, Changes]]:
     """The factors of a block under the user's overrides."""
     factors: dict[str, dict[Value, Changes]] = {}
     for name, values in block.items():
@@ -193,23 +206,21 @@ def _changed(block: Block, user: Mapping[str, list[tuple[str, bool]]]) -> dict[s
             factors[name] = _chosen(name, values, user)
         else:
             factors[name] = {value: (changes, []) for value, changes in values.items()}
-    swept = [name for name, values in user.items() if any(several for _, several in values)]
+    swept = [name for name, values in user.items() if any(changes for _, changes in values)]
     return factors | {name: _chosen(name, {}, user) for name in swept if name not in factors}
 
 
 def _sets_strategy(override: str) -> bool:
-    return override.partition("=")[0].lstrip("+").split(".")[0] == "strategy"
+    return key_of(override).split(".")[0] == "strategy"
 
 
-def _chosen(
-    name: str, known: Mapping[Value, list[str]], user: Mapping[str, list[tuple[str, bool]]]
-) -> dict[Value, Changes]:
+def _chosen(name: str, known: Mapping[Value, list[str]], user: UsersValues) -> dict[Value, Changes]:
     """The user's values of a factor, with the grid's overrides; one of several values has an override of its own."""
     by_text = {_text(value): value for value in known}
     chosen: dict[Value, Changes] = {}
-    for text, several in user[name]:
+    for text, changes in user[name]:
         value = by_text[text] if text in by_text else _value(text)
-        chosen[value] = known.get(value, []), [f"{name}={text}"] if several else []
+        chosen[value] = known.get(value, []), changes
     return chosen
 
 
@@ -256,7 +267,7 @@ def _overrides(name: str, value: Any, changes: Any, is_key: bool) -> list[str]:
     changes = [] if changes is None else changes
     if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):
         raise InputError(f"grid.{name}.{value}={changes}: must be a list of overrides, as ['epochs=1']")
-    if is_key and name not in {change.partition("=")[0].lstrip("+") for change in changes}:
+    if is_key and name not in map(key_of, changes):
         return [f"{name}={_text(value)}", *changes]
     return changes
 

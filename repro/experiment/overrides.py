@@ -14,6 +14,7 @@ from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.experiment import grid
 from repro.experiment.files import GROUPS, group_file, group_files, group_names
+from repro.experiment.override_keys import key_of
 
 LATER = ("grid", "exclude", "testbeds", "scales")  # parts that contain overrides themselves
 # parts whose reader checks the entries: `+` may add any entry
@@ -24,11 +25,6 @@ FORM = re.compile(r"\+{0,2}[\w.-]+")  # of a key; plus signs add an entry to a p
 def parts_of(own_file: Mapping[str, Any]) -> set[str]:
     """The top-level names of an experiment's configuration: those of `config.yaml`, of its own file, and the groups."""
     return {*_common(), *own_file, *GROUPS} - {"defaults"}
-
-
-def key_of(override: str) -> str:
-    """The entry that an override sets, without the signs that add it."""
-    return override.partition("=")[0].lstrip("+")
 
 
 def check_override(override: str, known: Collection[str]) -> None:
@@ -42,7 +38,7 @@ def check_override(override: str, known: Collection[str]) -> None:
         raise InputError(
             f"override '{redact_credentials(override)}': looks like a password or token, and would stand in records"
         )
-    name = key.lstrip("+")
+    name = key_of(override)
     part, _, entry = name.partition(".")
     if name == "scale":
         raise InputError(f"override '{override}': use the option --scale {value}")
@@ -68,10 +64,9 @@ def check_override(override: str, known: Collection[str]) -> None:
 def admit_code(overrides: Iterable[str]) -> None:
     """Allow this process to import the files of code that a user's overrides name; InputError for a missing one."""
     plain, swept = grid.split_overrides(overrides)
-    for key, values in [*((key, [value]) for key, _, value in (each.partition("=") for each in plain)), *swept.items()]:
-        name = key.lstrip("+")
+    for name, values in [*((key_of(each), [each.partition("=")[2]]) for each in plain), *swept.items()]:
         if name.partition(".")[0] in LATER:
-            admit_code(_nested(f"{key}={','.join(values)}"))
+            admit_code(_nested(f"{name}={','.join(values)}"))
         elif name in PLUGINS:
             for value in filter(PLUGINS[name].takes, values):
                 own_code.admit_plugin(value)
@@ -83,7 +78,7 @@ def _nested(override: str) -> Iterator[str]:
     from hydra.errors import HydraException
 
     try:
-        waiting: list[Any] = [{override.partition("=")[0]: OverridesParser.create().parse_override(override).value()}]
+        waiting: list[Any] = [{key_of(override): OverridesParser.create().parse_override(override).value()}]
     except HydraException:
         return  # composing it raises the error
     while waiting:

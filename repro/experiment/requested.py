@@ -10,6 +10,7 @@ from repro.experiment import config
 from repro.experiment.expand import expand_runs
 from repro.experiment.identify import identify_runs
 from repro.experiment.key import Keys
+from repro.experiment.override_keys import key_of
 from repro.experiment.run import Run
 
 
@@ -50,7 +51,7 @@ def runs_of(
 
 def select_job(runs: Sequence[Run], scale: str, overrides: Sequence[str]) -> list[Run]:
     """The runs of an experiment in its paper's job at a scale; factors that the user overrides do not count."""
-    overridden = {override.partition("=")[0] for override in overrides}
+    overridden = set(map(key_of, overrides))
 
     def is_part(run: Run) -> bool:
         choices = config.find_job(run.experiment, scale) or [{}]

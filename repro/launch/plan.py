@@ -91,9 +91,9 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
 
     for name in names:
         configured, _ = config.read_choices(name, overrides)
-        (plain, swept), base = grid.split_overrides(configured), grid.keep_single_values(configured)
-        several = (f"{key}={value}" for key, values in swept.items() for value in values)
-        Composer(name, scale).check(words := [*plain, *several])
+        base = grid.keep_single_values(configured)
+        words = [each for override in configured for each in grid.split_values(override) or [override]]
+        Composer(name, scale).check(words)
         values = list(filter(None, map(value_of, words)))
         for path, value in values:
             check_value(RunConfig, path, value)

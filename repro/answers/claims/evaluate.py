@@ -11,7 +11,6 @@ from typing import Any
 from repro.answers.claims import paired
 from repro.answers.claims import verdict as words
 from repro.answers.claims.claims import Claim, Value
-from repro.answers.claims.stats import spread_over_seeds
 from repro.answers.claims.verdict import AtBaseline, Effect, Interval, Sample, Share, Verdict, verdict_of
 from repro.answers.tables.columns import Filter, end_of
 from repro.answers.tables.runs import Runs, choose_runs
@@ -183,11 +182,9 @@ def evidence_interval(claim: Claim, evidence: Evidence) -> Interval:
     """
     if (pairs := compare_seeds(claim, evidence)) and math.isfinite(pairs.low):
         return Interval(pairs.low, pairs.mean, pairs.high)
-    low, middle, high = spread_over_seeds(evidence.values)
-    if evidence.sample is None:
-        return Interval(min([low, *evidence.repeated]), middle, max([high, *evidence.repeated]))
-    drawn = Interval.of(middle, evidence.sample)
-    return drawn.around(middle) if evidence.by_construction else drawn
+    middle = median(evidence.values)
+    interval = Interval.of(middle, evidence.known)
+    return interval.around(middle) if evidence.by_construction else interval
 
 
 def compute_numbers(value: Value, runs: Runs, ends: tuple[str, str] = ("", "")) -> Outcome:

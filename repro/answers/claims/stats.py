@@ -1,4 +1,4 @@
-"""Statistics over seeds (median and interval), and the format of numbers."""
+"""Medians, and the format of numbers."""
 
 from __future__ import annotations
 
@@ -6,29 +6,8 @@ import math
 import statistics
 from collections.abc import Iterable
 
-BOOTSTRAP_FROM = 5  # seeds
-RESAMPLES = 2000
 DASH, TIMES = "\N{EN DASH}", "\N{MULTIPLICATION SIGN}"  # for empty cells and ranges; for speed-ups
 ALPHA, RHO = "\N{GREEK SMALL LETTER ALPHA}", "\N{GREEK SMALL LETTER RHO}"
-BOOTSTRAP_SEED = 20181203  # fixed: the same runs give the same interval
-
-
-def spread_over_seeds(values: Iterable[float]) -> tuple[float, float, float]:
-    """(low, median, high) over seeds: minimum and maximum below five seeds, else a bootstrap 95 % interval.
-
-    Infinity (a target not reached) is an ordinary, largest value.
-    """
-    import numpy as np
-
-    data = np.sort(np.asarray([float(v) for v in values], dtype=float))
-    middle = statistics.median(data.tolist())  # numpy's subtracts infinities
-    if data.size < BOOTSTRAP_FROM:
-        return float(data[0]), middle, float(data[-1])
-    rng = np.random.default_rng(BOOTSTRAP_SEED)
-    draws = data[rng.integers(0, data.size, size=(RESAMPLES, data.size))]
-    medians = np.sort(np.median(draws, axis=1))
-    low, high = medians[math.floor(0.025 * RESAMPLES)], medians[math.ceil(0.975 * RESAMPLES) - 1]
-    return float(low), middle, float(high)
 
 
 def median_or_none(values: Iterable[float]) -> float | None:

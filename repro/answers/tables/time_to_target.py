@@ -16,7 +16,7 @@ import pandas as pd
 
 from repro.answers.claims.evaluate import safe_ratio
 from repro.answers.claims.evidence import reason_without_draws
-from repro.answers.claims.stats import DASH, TIMES, format_number, spread_over_seeds
+from repro.answers.claims.stats import DASH, TIMES, format_number
 from repro.answers.claims.verdict import Interval, Sample
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
@@ -140,7 +140,7 @@ def _trained(results: Results, target: Target, name: str) -> Trained | None:
 
 def _own_numbers(variant: Trained) -> dict[str, Interval]:
     return {
-        "epochs": Interval(*spread_over_seeds(variant.epochs.values())),
+        "epochs": _product(variant.epochs, 1.0, {}),
         "epoch_s": _product({}, variant.epoch_s, variant.draws_s),
         "seconds": _product(variant.epochs, variant.epoch_s, variant.draws_s),
     }
@@ -155,7 +155,7 @@ def _ratios(base: Trained, variant: Trained) -> dict[str, Interval]:
     faster = base.epoch_s / variant.epoch_s
     numbers = {"faster": _product({}, faster, draws)}
     if fewer:
-        numbers["fewer"] = Interval(*spread_over_seeds(fewer.values()))
+        numbers["fewer"] = _product(fewer, 1.0, {})
         numbers["sooner"] = _product(fewer, faster, draws)
     return numbers
 

@@ -21,6 +21,7 @@ from repro.experiment import identify as identifying
 from repro.experiment.expand import expand_runs
 from repro.experiment.key import Keys
 from repro.experiment.launched import launch_digest
+from repro.experiment.override_keys import key_of, without_entries
 from repro.experiment.run import Run
 from repro.experiment.testbeds import testbed_of
 from repro.launch.local import Mpirun, Torchrun, Virtual
@@ -114,9 +115,9 @@ def find_runs(
     simulated: include the runs of simulated testbeds; those of a named simulated testbed alone. dry: if data are
     missing here, use preliminary keys, and say so in the line.
     """
-    named = [name for word in overrides if word.startswith("testbed=") for name in word.partition("=")[2].split(",")]
-    others = [word for word in overrides if not word.startswith("testbed=")]
-    ours = [word for word in overrides if not word.startswith("testbed")]
+    named = [name for word in overrides if key_of(word) == "testbed" for name in word.partition("=")[2].split(",")]
+    others = [word for word in overrides if key_of(word) != "testbed"]
+    ours = [word for word in overrides if key_of(word).partition(".")[0] != "testbed"]
     testbeds = configs.compose_experiment(experiment, ours, scale).testbeds
     launchers = {
         name: launch.launcher_for(testbed_of(configs.compose(experiment, [f"testbed={name}"], scale)["testbed"]))
@@ -138,8 +139,7 @@ def find_runs(
         conditions, note = [], None
     runs: list[Run] = []
     if conditions is not None:
-        keys = {word.partition("=")[0] for word in others}
-        changes = [change for change in conditions if change.partition("=")[0] not in keys]
+        changes = without_entries(conditions, others)
         runs += expand_runs(experiment, [f"testbed={TESTBED}", *others], scale, conditions=changes)
     elif note:
         note += f"; testbed={TESTBED} runs it on the cluster"

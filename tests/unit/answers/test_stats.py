@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import math
-from math import comb
+from statistics import median
 
 import pytest
 
-from repro.answers.claims.stats import format_number, spread_over_seeds
+from repro.answers.claims.claims import Claim
+from repro.answers.claims.evaluate import Evidence, Outcome, evidence_interval
+from repro.answers.claims.stats import format_number
+from repro.answers.claims.verdict import Interval, Sample
 
-
-def share_below(n: int, k: int) -> float:
-    """Of all resamples of n values (odd) the share whose median is at most the k-th smallest value."""
-    return sum(comb(n, j) * (k / n) ** j * (1 - k / n) ** (n - j) for j in range((n + 1) // 2, n + 1))
-
-
-@pytest.mark.parametrize("n", [25, 101])
-def test_a_bootstrap_interval_leaves_out_a_fortieth_at_either_end(n):
-    low, middle, high = spread_over_seeds(range(1, n + 1))
-    assert middle == (n + 1) / 2
-    slack = 0.006  # of shares that 2000 draws estimate
-    assert share_below(n, int(low) - 1) - slack <= 0.025 <= share_below(n, int(low)) + slack
-    assert 1 - share_below(n, int(high)) - slack <= 0.025 <= 1 - share_below(n, int(high) - 1) + slack
-    assert spread_over_seeds(range(n, 0, -1)) == (low, middle, high)  # whatever their order
+CLAIM = Claim.model_validate(
+    {
+        **{"id": "faster", "about": "time", "text": "faster", "source": "Figure 1", "experiment": "fig1"},
+        **{"paper": {"low": 2.0, "shown": "2x", "unit": "x"}, "tolerance": {"relative": 0.1}},
+        "value": {"verb": "speedup", "column": "step_s", "of": {"variant": "fast"}, "over": {"variant": "slow"}},
+    }
+)
 
 
 @pytest.mark.parametrize(("values", "ends"), [
     ([2.0], (2.0, 2.0, 2.0)), ([3.0, 1.0], (1.0, 2.0, 3.0)), ([1.0, 2.0, 4.0, 3.0], (1.0, 2.5, 4.0)),
+    ([*range(7, 0, -1)], (1, 4, 7)),
     ([1.0, math.inf, 2.0], (1.0, 2.0, math.inf)), ([math.inf, math.inf, 1.0], (1.0, math.inf, math.inf)),
 ])  # fmt: skip
-def test_few_seeds_have_their_ends_and_an_unreached_target_is_the_greatest_value(values, ends):
-    assert spread_over_seeds(values) == ends
+def test_the_interval_of_seeds_holds_them_all_and_an_unreached_target_is_the_greatest_value(values, ends):
+    outcome = Outcome(dict(enumerate(values)))
+    interval = evidence_interval(CLAIM, Evidence(outcome))
+    assert interval == Interval(*ends) == Interval.of(median(values), Sample(values, drawn=False))
 
 
 @pytest.mark.parametrize(("value", "text"), [

@@ -96,6 +96,18 @@ def test_a_value_of_the_users_keeps_what_the_grid_says_of_it():
     assert other.factors == {"workers": 7} and other.overrides == ()
 
 
+@pytest.mark.parametrize(("experiment", "word"), [
+    (FIG4, "workers=2,4"), (FIG4, "seeds=0,1"), ("gtopk/fig10-measured", "workers=2"),
+])  # fmt: skip
+def test_plus_signs_before_a_key_change_nothing_but_that_it_may_be_new(experiment, word):
+    plain, added = (
+        [(each.variant, each.testbed, each.seed, each.config.changed, each.config.factors)
+         for each in expand_runs(experiment, [override, "dataset.standin=always"], "quick")]
+        for override in (word, f"++{word}")
+    )  # fmt: skip
+    assert plain == added
+
+
 def test_several_values_multiply_the_runs_and_are_factors():
     every = variants(overrides=("strategy=dsync,pipe_sgd", "optimizer.lr=0.1,0.2", "workers=2"))
     assert [v.label for v in every] == [

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from repro.answers.claims.claims import Claim
+from repro.answers.claims.decisive import choose_verdict, group_by_claim
 from repro.answers.claims.stats import DASH, format_number
 from repro.answers.figures.specification import Experiment
-from repro.answers.pages import wording
 from repro.answers.tables.results import Results
 from repro.cli.workloads import markdown_table
 from repro.launch import queue
@@ -42,8 +42,8 @@ def matrix_table(rows: Sequence[Row]) -> str:
 def matrix_rows(results: Results) -> list[Row]:
     """A row for each experiment of a paper on which claims about accuracy rest."""
     entries = queue.read_queue()
-    verdicts = wording.by_claim(results.verdicts)
-    decided = {claim for claim, of in verdicts.items() if wording.deciding(of).verdict.decided}
+    verdicts = group_by_claim(results.verdicts)
+    decided = {claim for claim, of in verdicts.items() if choose_verdict(of).verdict.decided}
     trainings = [run for run in results.runs.records.values() if run.identity.trains]
     scored = [run for run in trainings if run.training.final.get(run.identity.metric) is not None]
     return [

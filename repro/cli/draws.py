@@ -205,13 +205,13 @@ def due_sweeps(paper: str) -> list[list[Sweeping]]:
 
 def draws_of_paper(paper: str) -> tuple[Results, list[DrawsOfClaim]]:
     """A paper's results, and the draws behind each of its headlines."""
+    from repro.answers.claims.decisive import choose_verdict, group_by_claim
     from repro.answers.claims.draws_due import draws_of_headlines
-    from repro.answers.pages import wording
     from repro.answers.tables import results
 
     read = results.read(paper, None)
-    deciding = [wording.deciding(kinds) for kinds in wording.by_claim(read.verdicts).values()]
-    return read, list(draws_of_headlines(read, deciding))
+    decisive = [choose_verdict(kinds) for kinds in group_by_claim(read.verdicts).values()]
+    return read, list(draws_of_headlines(read, decisive))
 
 
 def rows_of_headlines(paper: str) -> list[dict[str, Any]]:

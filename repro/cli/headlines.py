@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repro.answers.claims.claims import Claim
+from repro.answers.claims.decisive import choose_verdict, group_by_claim
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.evidence import runs_read
 from repro.answers.claims.verdict import NOT_JUDGED, NOT_RUN
@@ -41,10 +42,10 @@ class Headline:
 def judge_headlines(paper: str) -> list[Headline]:
     """A paper's headline claims: first those with an answer of the user's."""
     committed, mine = results.read(paper, reference_root()), results.read_workspace(paper)
-    by_claim = wording.by_claim(mine.verdicts)
+    by_claim = group_by_claim(mine.verdicts)
     judged = [
         headline_of(committed, kinds, [each for each in by_claim[claim] if wording.is_own(each)], mine)
-        for claim, kinds in wording.by_claim(committed.verdicts).items()
+        for claim, kinds in group_by_claim(committed.verdicts).items()
         if kinds[0].claim.headline
     ]
     return sorted(judged, key=lambda headline: (not headline.mine, not headline.committed.verdict.judged))
@@ -55,12 +56,12 @@ def headline_of(
 ) -> Headline:
     """One claim; kinds, mine: its verdicts by the committed runs and by the user's, one a kind of number; workspace:
     the user's runs."""
-    deciding, claim = wording.deciding(kinds), kinds[0].claim
-    if mine and (decides := wording.deciding(mine)).verdict.judged:
-        mine = [decides]
+    decisive, claim = choose_verdict(kinds), kinds[0].claim
+    if mine and (mine_decisive := choose_verdict(mine)).verdict.judged:
+        mine = [mine_decisive]
     command = f"repro run {run_argument(committed.paper, claim, committed.experiments)}"
-    if not (group := committed.find(claim.experiment, deciding.kind)) or not (read := runs_read(claim, group)):
-        return Headline(claim, mine, deciding, command, None, find_lacking(workspace, claim))
+    if not (group := committed.find(claim.experiment, decisive.kind)) or not (read := runs_read(claim, group)):
+        return Headline(claim, mine, decisive, command, None, find_lacking(workspace, claim))
     scale, experiments = read[-1].identity.scale, {run.identity.experiment for run in read}
     runs = committed.runs.records.values()
     beside = [run for run in runs if run.identity.experiment in experiments and run.identity.scale == scale]
@@ -70,7 +71,7 @@ def headline_of(
             times[run.kind == SIMULATED].append(duration.seconds)
     seconds = sum(times[False]) + side_by_side(times[True], len(os.sched_getaffinity(0)))
     command += f" --scale {scale}"
-    return Headline(claim, mine, deciding, command, seconds or None)
+    return Headline(claim, mine, decisive, command, seconds or None)
 
 
 def find_lacking(workspace: Results, claim: Claim) -> str:

@@ -18,7 +18,7 @@ from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 from repro.core.terminal import style_text
 from repro.experiment import files
-from repro.experiment.cache_key import source_file
+from repro.experiment.code_digest import source_file
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from typing import Any
 from repro.core.errors import InputError
 from repro.core.registry import PLUGINS, TRAIN, home_module
 from repro.core.user_files import read_bytes
-from repro.experiment import cache_key, draws
+from repro.experiment import code_digest, draws
 from repro.experiment.needs import uses_gpu
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
@@ -50,7 +50,7 @@ class Keys:
             or self._hardware_class
         ):
             run.hardware |= {"class": hardware_class}
-        run.users_code = cache_key.users_code({part: getattr(config, part).name for part in PLUGINS})
+        run.users_code = code_digest.users_code({part: getattr(config, part).name for part in PLUGINS})
         # without arithmetic and wall clock, results do not depend on torch and hardware
         portable = config.simulated and config.timing_only
         computed_by = (None, None) if portable else (torch.__version__, run.hardware["class"])

@@ -16,7 +16,7 @@ from repro.core.errors import InputError
 from repro.core.fields import check_fields
 from repro.core.paths import CONFIG_FILE
 from repro.core.registry import PLUGINS
-from repro.experiment import cache_key, files
+from repro.experiment import code_digest, files
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
 
@@ -37,7 +37,7 @@ def read_config(folder: Path, expected: str) -> RunConfig:
     configured = files.read_resolved(path)
     own_code.admit_configured(configured)
     plugins = {group: part.get("name") for group in PLUGINS if isinstance(part := configured.get(group), Mapping)}
-    code = cache_key.users_code({group: str(name) for group, name in plugins.items()})
+    code = code_digest.users_code({group: str(name) for group, name in plugins.items()})
     if config_digest(configured, code) != expected:
         raise InputError(f"{path}: this, or the user's code that it names, has changed since the launch; run it again")
     return check_fields(RunConfig, configured)

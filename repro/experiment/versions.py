@@ -22,7 +22,7 @@ from repro.core.errors import InputError
 from repro.core.fields import Model
 from repro.core.paths import PACKAGE
 from repro.core.registry import PLUGINS, PROBES, TRAIN, home_module
-from repro.experiment import cache_key
+from repro.experiment import code_digest
 from repro.experiment.schema import RunConfig
 
 LOCK = Path(__file__).with_name("versions.lock")
@@ -50,7 +50,7 @@ def read_lock() -> dict[str, Locked]:
 
 def digest_of(roots: tuple[str, ...]) -> str:
     """The digest of the code of a part."""
-    return cache_key.code_fingerprint(roots)[:DIGITS]
+    return code_digest.code_fingerprint(roots)[:DIGITS]
 
 
 class StoredDigests:

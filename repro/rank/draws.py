@@ -11,6 +11,7 @@ from pathlib import Path
 from repro import data
 from repro import fabric as fabrics
 from repro.core.errors import FaultError
+from repro.core.registry import TRAIN
 from repro.experiment import draws
 from repro.experiment.needs import count_ranks
 from repro.experiment.schema import RunConfig
@@ -24,7 +25,7 @@ def simulate_draw(config: RunConfig) -> Record:
     """The record of a simulated run, times alone; the workspace is left unchanged."""
     config = (
         draws.cut_training(config, data.dataset_for(config).iterations(config.batch))
-        if config.program == "train"
+        if config.program == TRAIN
         else config
     )
     testbed = config.testbed

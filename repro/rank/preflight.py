@@ -25,7 +25,7 @@ import torch
 from repro import data
 from repro.core.errors import InputError
 from repro.experiment import needs
-from repro.experiment.cache_key import PROJECT_PACKAGES, left_out
+from repro.experiment.code_digest import PROJECT_PACKAGES, left_out
 from repro.experiment.schema import RunConfig
 from repro.experiment.versions import roots_of
 from repro.fabric.base import Fabric

@@ -111,6 +111,9 @@ class Configured(BaseModel):
     minor: Annotated[list[str] | None, NO_RESULT] = None  # paths that were minor; None: MINOR_BEFORE
 
 
+ABOUT_ENTRIES = ("changed", "minor")  # say something of the other entries, and configure nothing
+
+
 @cache
 def roles_of(kind: type[Configured]) -> dict[str, Role]:
     """The role of each entry; one that a subclass declares again keeps its role."""

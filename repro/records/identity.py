@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from repro.core.registry import TRAIN
 from repro.records import kinds
-from repro.records.configured import MINOR_BEFORE, Configured, Parts, roles_of
+from repro.records.configured import MINOR_BEFORE, MOST, Configured, Parts, roles_of
 from repro.records.units import METADATA, check_units
 
 Values = dict[str, Any]  # path -> value: a number, a text, true, false, or a list
@@ -149,5 +149,5 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(name): plain_value(each) for name, each in sorted(value.items(), key=str)}
     if isinstance(value, int) and not isinstance(value, bool):
-        return float(value) if abs(value) < 2**53 else str(value)
+        return float(value) if abs(value) < MOST else str(value)
     return value if isinstance(value, bool | float | str) or value is None else str(value)

@@ -21,12 +21,8 @@ from typing import Any, Literal, get_args
 OfTestbed = Literal["measured", "emulated", "simulated"]
 Kind = Literal["measured", "measured, padded", "emulated", "simulated"]
 KINDS = MEASURED, PADDED, EMULATED, SIMULATED = get_args(Kind)
-DECIDING = (
-    MEASURED,
-    EMULATED,
-    SIMULATED,
-    PADDED,
-)  # of the numbers for a claim the first whose verdict is not open decides
+# the order in which a claim's verdicts are asked for a decided one (`repro.answers.claims.decisive`)
+DECIDING = (MEASURED, EMULATED, SIMULATED, PADDED)
 SLEEP = "sleep"
 
 

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from repro.core.wilson import wilson_bound
 from repro.records.busy import shared_by_ranks
-from repro.records.configured import Configured
+from repro.records.configured import ABOUT_ENTRIES, Configured
 from repro.records.record import Found, TrainResult
 
 Source = str | Callable[[Found], Any]  # a path in the run's record, or a function of the run
 SCALAR = (str, float, int, type(None))  # types of a column's values
 # configured values but for plugins, which have columns of their own, and what a label is made with
 PLUGINS = [name for name, field in Configured.model_fields.items() if field.annotation is Any]
-ENTRIES = [name for name in Configured.model_fields if name not in (*PLUGINS, "paper", "variant", "changed", "minor")]
+ENTRIES = [name for name in Configured.model_fields if name not in (*PLUGINS, "paper", "variant", *ABOUT_ENTRIES)]
 OF_TRAINING = ("epochs", "eval_every", "metric", "accumulate")  # configured values that a probe does not use
 SHARES = ("top1", "top5")  # metrics that are a share of the test set
 RANKS, LOSS, TARGET = "per_rank.", "loss.", "to_"

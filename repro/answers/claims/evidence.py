@@ -31,6 +31,7 @@ from repro.answers.tables.columns import Filter
 from repro.answers.tables.runs import Runs
 from repro.core import config_folders
 from repro.core.errors import InputError, unknown_name
+from repro.core.registry import TRAIN
 from repro.records import catalogue
 from repro.records.busy import on_busy_machine, shared_by_ranks
 from repro.records.kinds import EMULATED, KINDS, SIMULATED
@@ -312,7 +313,7 @@ def outcome_of(claim: Claim, group: Runs) -> Outcome:
         if lacking := [name for name in needed if name not in group.columns and name.startswith(RECORDED)]:
             return Outcome(reason=f"no {lacking[0]} was recorded")
         return evaluate.compute_numbers(claim.value, group)
-    if (wanted := PROBE_OF.get(claim.value.function, "train")) != group.program:
+    if (wanted := PROBE_OF.get(claim.value.function, TRAIN)) != group.program:
         return Outcome(reason=f"{claim.value.function} reads results of the program {wanted}, not of {group.program}")
     return FUNCTIONS[claim.value.function](group, **claim.value.arguments)
 

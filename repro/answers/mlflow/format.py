@@ -25,13 +25,14 @@ from repro.core import safe_files
 from repro.experiment import papers
 from repro.records import variants
 from repro.records.busy import SEVERAL_MACHINES
+from repro.records.configured import ABOUT_ENTRIES
 from repro.records.identity import Identity
 from repro.records.record import Data, Record, TrainResult
 from repro.records.units import METADATA
 
 TO_TARGET = ("time_to/", "epochs_to/")  # beginnings of the names of metrics
 # entries that name the run or the origin of values, and configure nothing
-NOT_PARAMETERS = ("changed", *METADATA, "paper", "experiment")
+NOT_PARAMETERS = (*ABOUT_ENTRIES, *METADATA, "paper", "experiment")
 
 
 class Point(NamedTuple):

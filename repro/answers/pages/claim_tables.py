@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from repro.answers.claims import decides
 from repro.answers.claims.claims import Claim, File
+from repro.answers.claims.decisive import choose_verdict
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, TIMES
 from repro.answers.claims.verdict import GIVEN, HEADINGS, NOT_JUDGED, NOT_RUN, OPEN, REPRODUCED
@@ -45,10 +46,15 @@ class ClaimTables:
         """claim -> its number on the paper's pages"""
         return {claim: n for n, claim in enumerate(self.by_claim, start=1)}
 
+    @cached_property
+    def decisive(self) -> Mapping[str, ClaimVerdict]:
+        """claim -> the verdict that decides it."""
+        return {claim: choose_verdict(verdicts) for claim, verdicts in self.by_claim.items()}
+
     @property
     def headlines(self) -> list[ClaimVerdict]:
         """The headline claims, each with its deciding verdict."""
-        return [wording.deciding(verdicts) for verdicts in self.by_claim.values() if verdicts[0].claim.headline]
+        return [each for each in self.decisive.values() if each.claim.headline]
 
     @property
     def headline_table(self) -> Markdown:
@@ -68,9 +74,9 @@ class ClaimTables:
 
     @property
     def headline_rows(self) -> pd.DataFrame:
-        """The rows of `wording.headlines` with the claim's name in pictures (`short`), and the reason in a few words
-        (`why`, Markdown)."""
-        rows = wording.headlines(self.by_claim)
+        """The rows of `wording.describe_headlines` with the claim's name in pictures (`short`), and the reason in a few
+        words (`why`, Markdown)."""
+        rows = wording.describe_headlines(self.headlines)
         return rows.assign(
             short=[self.file.label(each.claim) for each in self.headlines],
             why=[str(tables.format_cell(self._short_reason(each))) for each in self.headlines],
@@ -88,10 +94,8 @@ class ClaimTables:
     @cached_property
     def accuracies(self) -> list[ClaimVerdict]:
         """The claims about accuracy that have a number, each with its deciding verdict."""
-        decided = (
-            wording.deciding(verdicts) for verdicts in self.by_claim.values() if verdicts[0].claim.about == "accuracy"
-        )
-        return [each for each in decided if each.verdict.judged and each.estimate]
+        about = (each for each in self.decisive.values() if each.claim.about == "accuracy")
+        return [each for each in about if each.verdict.judged and each.estimate]
 
     @property
     def open_accuracies(self) -> str:
@@ -113,7 +117,7 @@ class ClaimTables:
         return settling.lines(self.file, open_ids, self.numbers)
 
     @property
-    def decided(self) -> Mapping[str, str]:
+    def deciding_inputs(self) -> Mapping[str, str]:
         """The input that decides, in words -> the numbers of the headlines whose inputs are drawn."""
         words, drawn = describe_names(), [each for each in self.headlines if each.evidence.decided_by]
         return self._grouped((words.get(name := each.evidence.decided_by, name), each) for each in drawn)
@@ -147,7 +151,7 @@ class ClaimTables:
     @property
     def counts(self) -> str:
         """`84 claims: 30 reproduced; ...`"""
-        counts = wording.strip(self.by_claim)
+        counts = wording.count_headings(self.decisive.values())
         return f"{len(self.by_claim)} claims: " + "; ".join(f"{count} {name}" for name, count in counts.items())
 
     @cached_property
@@ -155,7 +159,7 @@ class ClaimTables:
         """verdict -> a table of its claims, and each reason once with its claims, in the order of HEADINGS."""
         groups: dict[str, list[Sequence[ClaimVerdict]]] = {name: [] for name in HEADINGS}
         for verdicts in self.by_claim.values():
-            groups[wording.heading_of(wording.deciding(verdicts))].append(verdicts)
+            groups[wording.heading_of(self.decisive[verdicts[0].claim.id])].append(verdicts)
         return {
             verdict: (self._claims(claims, f"claims-{place}"), self._reasons(claims))
             for place, (verdict, claims) in enumerate(groups.items())
@@ -165,14 +169,14 @@ class ClaimTables:
     def _claims(self, claims: Sequence[Sequence[ClaimVerdict]], name: str) -> Markdown:
         """A row for each claim, by the kind of number that decides it."""
         return self.files.text_table(
-            tables.frame_of_cells(self._row(wording.deciding(verdicts)) for verdicts in claims), name
+            tables.frame_of_cells(self._row(self.decisive[verdicts[0].claim.id]) for verdicts in claims), name
         )
 
     def _reasons(self, claims: Sequence[Sequence[ClaimVerdict]]) -> Sequence[Markdown]:
         """`**C1, C3**: why these claims do not hold as printed`"""
         pairs = []
         for verdicts in claims:
-            decisive = wording.deciding(verdicts)
+            decisive = self.decisive[verdicts[0].claim.id]
             if not decisive.verdict.as_printed:
                 kinds = [decisive] if decisive.verdict.judged else verdicts
                 pairs.append((wording.explain_verdict(kinds, self.file, self.statuses), decisive))
@@ -181,7 +185,7 @@ class ClaimTables:
 
     def folded(self, verdict: str) -> str:
         """The summary of a fold, `30 claims`; "" for verdicts that are not folded."""
-        count = wording.strip(self.by_claim)[verdict]
+        count = wording.count_headings(self.decisive.values())[verdict]
         return f"{count} claim{'s' if count > 1 else ''}" if verdict in FOLDED else ""
 
     @property

@@ -17,6 +17,7 @@ import pandas as pd
 
 from repro.answers.claims.causes import Step, steps_of_paper
 from repro.answers.claims.claims import File, Finding
+from repro.answers.claims.decisive import group_by_claim
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import format_number
 from repro.answers.claims.verdict import OPEN
@@ -124,7 +125,7 @@ class PaperPage:
 
     @cached_property
     def by_claim(self) -> Mapping[str, list[ClaimVerdict]]:
-        return wording.by_claim(self.judged)
+        return group_by_claim(self.judged)
 
     @cached_property
     def claims(self) -> ClaimTables:
@@ -259,7 +260,7 @@ class PaperPage:
             return wording.unjudged_reason(self.one(claim, kind))
         if kind == "paper":
             return self.printed(claim)
-        ours, decided = self.ours(claim, kind, part), wording.deciding(self.by_claim[claim]).kind
+        ours, decided = self.ours(claim, kind, part), self.claims.decisive[claim].kind
         return ours if part or kind == decided else f"{ours} {kind}"  # the headline table shows the deciding kind
 
     def printed(self, claim: str) -> Markdown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from repro.answers.claims.causes import CONJECTURE
@@ -14,7 +14,6 @@ from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, TIMES, format_number
 from repro.answers.claims.verdict import (
     BY_CONSTRUCTION,
-    GIVEN,
     HEADINGS,
     NOT_RUN,
     UNJUDGED,
@@ -23,7 +22,6 @@ from repro.answers.claims.verdict import (
 )
 from repro.answers.pages.markdown import Markdown
 from repro.records.catalogue import WORKSPACE
-from repro.records.kinds import DECIDING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,18 +68,6 @@ def cell(judged: ClaimVerdict) -> str:
         return DASH
     text = judged.verdict.text if judged.verdict.judged else judged.verdict.answer
     return f"{text}: {ours(judged)}" if judged.estimate else text
-
-
-def deciding(of_kinds: Sequence[ClaimVerdict]) -> ClaimVerdict:
-    """The verdict that decides a claim: a decided one, else any, else one that an input decides, else one that was run,
-    else one with a number; of several the first in the order of DECIDING."""
-    order = sorted(of_kinds, key=lambda each: DECIDING.index(each.kind))
-    judged = [each for each in order if each.verdict.judged]
-    decided = [each for each in order if each.verdict.decided]
-    by_input = [each for each in order if each.verdict.answer in GIVEN]
-    run = [each for each in order if each.verdict.answer != NOT_RUN]
-    with_number = [each for each in order if each.estimate]
-    return (decided or judged or by_input or run or with_number or order)[0]
 
 
 def reasons(of_kinds: Sequence[ClaimVerdict], file: File) -> list[Reason]:
@@ -139,19 +125,11 @@ def short_reason(judged: ClaimVerdict, file: File) -> str:
     return DASH if judged.verdict.judged else unjudged_reason(judged) or DASH
 
 
-def by_claim(judged: Sequence[ClaimVerdict]) -> Mapping[str, list[ClaimVerdict]]:
-    """claim -> its verdicts, one for each kind, in the file's order."""
-    claims: dict[str, list[ClaimVerdict]] = {}
-    for each in judged:
-        claims.setdefault(each.claim.id, []).append(each)
-    return claims
+NUMBERS = ("paper_low", "paper_high", "low", "ours", "high")  # columns of `describe_headlines`; NaN: no number
 
 
-NUMBERS = ("paper_low", "paper_high", "low", "ours", "high")  # columns of `headlines`; NaN: no number
-
-
-def headlines(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> pd.DataFrame:
-    """A row for each headline with its deciding verdict: claim, unit, paper_low, paper_high, low, ours, high, verdict
+def describe_headlines(headlines: Sequence[ClaimVerdict]) -> pd.DataFrame:
+    """A row for each headline: claim, unit, paper_low, paper_high, low, ours, high, verdict
     (its heading), word, label (with factors), share, kind, own (includes runs of the workspace), printed and number
     (the paper's and ours as text).
 
@@ -160,10 +138,8 @@ def headlines(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for of_kinds in by_claim.values():
-        decisive, claim = deciding(of_kinds), of_kinds[0].claim
-        if not claim.headline:
-            continue
+    for decisive in headlines:
+        claim = decisive.claim
         ratio, printed = claim.paper.unit == "x", (claim.paper.low, claim.paper.high)
         by = 1.0 if ratio else max(filter(None, printed), default=0.0)
         ends = (
@@ -195,9 +171,9 @@ def is_own(judged: ClaimVerdict) -> bool:
     return WORKSPACE in judged.evidence.origin
 
 
-def strip(by_claim: Mapping[str, Sequence[ClaimVerdict]]) -> dict[str, int]:
-    """verdict -> the number of claims that it decides."""
-    counts = Counter(heading_of(deciding(of_kinds)) for of_kinds in by_claim.values())
+def count_headings(judged: Iterable[ClaimVerdict]) -> dict[str, int]:
+    """Heading -> the number of these verdicts, in the order of HEADINGS."""
+    counts = Counter(map(heading_of, judged))
     return {name: counts[name] for name in HEADINGS if counts[name]}
 
 

@@ -14,7 +14,7 @@ from repro.algorithms import imbalance
 from repro.algorithms.imbalance import cloud
 from repro.core.errors import InputError
 from repro.data.minibatches import Batches
-from repro.experiment import cache_key
+from repro.experiment import code_digest
 from repro.experiment import config as configs
 from repro.experiment.expand import expand_runs
 from repro.experiment.key import keyed_values
@@ -255,7 +255,7 @@ def test_a_key_depends_on_imbalance_only_where_there_is_some(tmp_path):
     assert keyed_values(traced.config) != before  # by what the file holds, not by its name
     assert "repro.algorithms.imbalance.trace" in roots_of(traced.config)
     assert not any(root.startswith("repro.algorithms.imbalance") for root in roots_of(plain))
-    modules = cache_key.imported_modules(roots_of(plain))
+    modules = code_digest.imported_modules(roots_of(plain))
     assert "repro.algorithms.imbalance.base" in modules and "repro.algorithms.imbalance.cloud" not in modules
 
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from repro.answers.claims import claims, evaluate
+from repro.answers.claims.decisive import choose_verdict
 from repro.answers.claims.evaluate import Evidence, Outcome, judge_claim
 from repro.answers.claims.stats import TIMES
 from repro.answers.claims.value import Value
@@ -173,7 +174,7 @@ def test_at_least_so_much_is_a_size_that_any_larger_number_has(tmp_path, relativ
     assert less.words == "smaller: 0.60 of the paper's"  # of what the paper prints, without the tolerance
     file = read(tmp_path, much)
     shown = ClaimTables("p", file, {}, {}, Files("p", tmp_path)).judged_by(file.claims[0])
-    (row,) = wording.headlines({"faster": [found]}).to_dict("records")
+    (row,) = wording.describe_headlines([found]).to_dict("records")
     assert row["paper_low"] == 2.0 and math.isnan(row["paper_high"])  # one mark in the picture, of a bound
     assert shown == f"at least {2 - 2 * relative:.2f}{TIMES}; above 1.05{TIMES}"
 
@@ -234,13 +235,13 @@ def test_files_that_are_none(tmp_path):
 )
 def test_which_kind_of_number_decides_a_claim(verdicts, decides):
     kinds = [SimpleNamespace(kind=kind, verdict=Verdict(answer), estimate=None) for kind, answer in verdicts.items()]
-    assert wording.deciding(kinds).kind == decides
+    assert choose_verdict(kinds).kind == decides
 
 
 def test_of_verdicts_that_were_not_run_one_with_a_number_decides():
     kinds = [SimpleNamespace(kind=kind, verdict=Verdict(NOT_RUN), estimate=None) for kind in ("measured", "simulated")]
     kinds[1].estimate = Interval(1.0, 1.5, 2.0)
-    assert wording.deciding(kinds) is kinds[1]
+    assert choose_verdict(kinds) is kinds[1]
 
 
 def test_one_emulated_run_that_no_draw_moves_decides_no_time(tmp_path):

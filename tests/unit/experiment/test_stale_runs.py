@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from repro.core.errors import InputError
-from repro.experiment import cache_key, versions
-from repro.experiment.cache_key import code_fingerprint, imported_modules, left_out
+from repro.experiment import code_digest, versions
+from repro.experiment.code_digest import code_fingerprint, imported_modules, left_out
 from repro.experiment.expand import expand_runs
 from repro.experiment.identify import identify_runs
 from repro.experiment.key import keyed_values, run_key
@@ -157,7 +157,7 @@ EDITS = {
     "repro/probes/lengths.py": set(),
     "repro/cli/main.py": set(),
     "repro/core/errors.py": set(),
-    "repro/experiment/cache_key.py": set(),
+    "repro/experiment/code_digest.py": set(),
     "repro/launch/slurm/submit.py": set(),
     "repro/records/store.py": set(),
     "repro/answers/claims/compute.py": set(),
@@ -179,7 +179,7 @@ def copy(tmp_path, monkeypatch):
         return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
 
     shutil.copytree(PROJECT / "repro", tmp_path / "repro", ignore=shutil.ignore_patterns("__pycache__", "out"))
-    monkeypatch.setattr(cache_key, "source_file", source_file)
+    monkeypatch.setattr(code_digest, "source_file", source_file)
     return tmp_path
 
 

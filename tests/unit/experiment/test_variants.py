@@ -11,7 +11,7 @@ from repro import probes
 from repro.cli.main import main
 from repro.core.errors import InputError, NotHere
 from repro.core.paths import CONFIGS
-from repro.experiment import cache_key, config, files, needs
+from repro.experiment import code_digest, config, files, needs
 from repro.experiment import config as configs
 from repro.experiment import quoted as module
 from repro.experiment.expand import expand_runs
@@ -119,7 +119,7 @@ def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name, monkeypa
     run, *_ = expand_runs(experiment_of(name), [], "quick", lacking=[])  # some testbeds need GPUs
     roots = roots_of(run.config)
     assert needs.count_ranks(run.config) >= run.config.workers and f"repro.probes.{name}" in roots
-    assert set(roots) <= set(cache_key.imported_modules(roots))
+    assert set(roots) <= set(code_digest.imported_modules(roots))
 
 
 def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):

@@ -136,7 +136,7 @@ def test_unpublished_leaves_out_what_the_reference_has_on_any_hardware(places, m
     assert main(["publish", "pipesgd"]) == 0
     monkeypatch.setenv("REPRO_RESULTS", str(places / "second"))
     command = ["run", EXPERIMENT, *OVERRIDES, "seeds=2", "--unpublished", "--no-mlflow", "--no-report"]
-    monkeypatch.setattr(key.cache_key, "code_fingerprint", lambda roots: "other code")
+    monkeypatch.setattr(key.code_digest, "code_fingerprint", lambda roots: "other code")
     assert main(command) == 0
     assert "1 of 2 runs are published" in capsys.readouterr().err
     assert [path.parent.name.rpartition("-")[0] for path in places.glob("second/*/*/*/summary.json")] == [

@@ -40,7 +40,7 @@ def test_formats():
         ("train_s", 5, 1500),
         ("top1", 5, 1500),
     ]
-    assert parameters({"a": {"b +": 1}, "sources": {"x": 1}}) == {"a.b _": "1"}
+    assert parameters({"a": {"b +": 1}, "sources": {"x": 1}, "minor": ["device"], "changed": ["a"]}) == {"a.b _": "1"}
     assert "final/test_loss" not in final_metrics(record_of(summary_of([])))
     assert tags(planned(dataset={"name": "mnist", "standin": "auto"}))["dataset"] == "mnist"
 

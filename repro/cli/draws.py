@@ -215,17 +215,21 @@ def draws_of_paper(paper: str) -> tuple[Results, list[DrawsOfClaim]]:
 
 
 def rows_of_headlines(paper: str) -> list[dict[str, Any]]:
-    """A row for each headline of a paper that rests on draws. seconds: of one core for the missing draws of
-    the sides that it reads; the command may draw others too."""
+    """A row for each headline of a paper that rests on draws.
+
+    baseline_wanted: draws of its baseline's sides alone, 0 if they need none. seconds: of one core for the missing
+    draws of the sides that it reads; the command may draw others too.
+    """
     from repro.answers.pages.claim_tables import run_argument
 
     read, headlines = draws_of_paper(paper)
     return [
         {
             "paper": paper, "claim": due.verdict.claim.id, "verdict": due.verdict.verdict.words, "draws": due.draws,
-            "undecided": due.undecided, "wanted": due.wanted,
+            "undecided": due.undecided, "wanted": due.wanted, "baseline_wanted": due.wanted_of_baseline,
             "seconds": None if math.isnan(due.seconds) else due.seconds,
-            "command": f"repro run {run_argument(paper, due.verdict.claim, read.experiments)} --scale {due.scale} "
+            "command": f"repro draws {paper} --run" if due.wanted_of_baseline else
+            f"repro run {run_argument(paper, due.verdict.claim, read.experiments)} --scale {due.scale} "
             f"--draws {due.wanted}",
         }
         for due in headlines
@@ -238,13 +242,14 @@ def text_of(headlines: list[dict[str, Any]]) -> str:
 
     lines = []
     for row in headlines:
-        more = row["wanted"] > row["draws"]
+        more = [f"{row['wanted']}"] if row["wanted"] > row["draws"] else []
+        more += [f"{row['baseline_wanted']} of the baseline"] if row["baseline_wanted"] else []
         cost = "unknown" if row["seconds"] is None else format_duration(row["seconds"])
         lines.append(
             [
                 f"{row['paper']} {row['claim']}", row["verdict"], f"{row['draws']} draws",
                 "undecided" if row["undecided"] else "decided",
-                f"{row['wanted']} take {cost}" if more else "", row["command"] if more else "",
+                f"{' and '.join(more)} take {cost}" if more else "", row["command"] if more else "",
             ]
         )  # fmt: skip
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

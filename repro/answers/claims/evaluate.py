@@ -57,8 +57,17 @@ class ConditionalVerdict:
         """How far our baseline is from the paper's."""
         if self.factor is None:
             return None
-        same = Share(self.reproducing, self.draws, drawn=True).at_least(OUR_BASELINE)
-        return AtBaseline(self.factor, reproduced=same)
+        return AtBaseline(self.factor, reproduced=self.share.at_least(OUR_BASELINE))
+
+    @property
+    def share(self) -> Share:
+        """The draws of the baseline at which it comes out as printed."""
+        return Share(self.reproducing, self.draws, drawn=True)
+
+    @property
+    def lacks_draws(self) -> bool:
+        """Whether the baseline comes out as printed, but at too few draws of the claim's number."""
+        return self.verdict is None and self.share.at_least(OUR_BASELINE)
 
     @property
     def text(self) -> str:

@@ -85,7 +85,11 @@ class Share:
     @property
     def undecided(self) -> bool:
         """Whether more draws may bring a word: Wilson's interval contains 90 % or 10 %."""
-        return any(self._end(-1) < end < self._end(1) for end in (MOST, 1 - MOST))
+        return self.may_be(MOST) or self.may_be(1 - MOST)
+
+    def may_be(self, share: float) -> bool:
+        """Whether Wilson's interval of a drawn share contains another share."""
+        return self._end(-1) < share < self._end(1)
 
     def _end(self, sign: int) -> float:
         return wilson_bound(self.hits / self.total, self.total, sign * CONFIDENCE_Z)

@@ -10,6 +10,7 @@ import pytest
 
 from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.draws_due import DrawsOfClaim, sides_of, wanted_draws
+from repro.answers.claims.evaluate import ConditionalVerdict
 from repro.answers.claims.verdict import OPEN, Share, Verdict
 from repro.cli.main import main
 from repro.core.paths import reference_root
@@ -19,9 +20,15 @@ from tests.reports.data.summaries import all_runs, claim
 from tests.support.records import found_of
 
 
-def draws_of(hits, of, size=None, sides=()):
+def draws_of(hits, of, size=None, sides=(), conditional=None, of_baseline=()):
     shares = [Share(n, of, drawn=True) for n in (hits, size) if n is not None]
-    return DrawsOfClaim(SimpleNamespace(verdict=Verdict(OPEN, *shares)), sides, of)
+    verdict = SimpleNamespace(verdict=Verdict(OPEN, *shares), evidence=SimpleNamespace(conditional=conditional))
+    return DrawsOfClaim(verdict, sides, of, of_baseline)
+
+
+def side(key, draws, seconds=1.0):
+    wall = {} if seconds is None else {"total_s": seconds}
+    return Drawn(SimpleNamespace(record=SimpleNamespace(key=key, wall=wall)), [None] * draws)
 
 
 @pytest.mark.parametrize(("hits", "of", "wanted"), [
@@ -38,31 +45,41 @@ def test_the_size_too_may_be_undecided():
 
 
 def test_the_missing_draws_of_each_side_cost_the_recorded_seconds():
-    def side(draws, seconds):
-        wall = {} if seconds is None else {"total_s": seconds}
-        return Drawn(SimpleNamespace(record=SimpleNamespace(wall=wall)), [None] * draws)
-
-    known = draws_of(8, 16, sides=[side(16, 0.5), side(32, 2.0)])
+    known = draws_of(8, 16, sides=[side("a", 16, 0.5), side("b", 32, 2.0)])
     assert known.seconds == 48 * 0.5 + 32 * 2.0
-    assert math.isnan(draws_of(8, 16, sides=[side(16, None)]).seconds)
+    assert math.isnan(draws_of(8, 16, sides=[side("a", 16, None)]).seconds)
 
 
 def test_the_sides_of_a_verb_are_the_runs_that_it_chooses_and_of_a_function_all():
     runs = [found_of(run) for run in all_runs(["simulated"], 1)]
     sweeps = Sweeps([Drawn(run, []) for run in runs])
-    chosen = {side.run.label for side in sides_of(claim("pipe-faster-than-dsync"), sweeps)}
+    chosen = {each.run.label for each in sides_of([claim("pipe-faster-than-dsync").value], sweeps)}
     assert chosen == {"Pipe-SGD", "D-Sync"}
-    assert len(sides_of(claim("timing-model-pipe"), sweeps)) == len(runs)
+    assert len(sides_of([claim("timing-model-pipe").value], sweeps)) == len(runs)
+    assert sides_of([], sweeps) == []
 
 
 def test_each_side_gets_the_most_draws_that_a_headline_asks_for():
-    def side(key, draws):
-        return Drawn(SimpleNamespace(record=SimpleNamespace(key=key)), [None] * draws)
-
     few, many = side("few", 16), side("many", 64)
     decided, undecided = draws_of(8, 16, sides=[few, many]), draws_of(60, 64, sides=[many])
     assert wanted_draws([decided]) == {"few": 64}
     assert wanted_draws([undecided, decided]) == {"few": 64, "many": 128}
+
+
+def test_the_baseline_alone_is_drawn_on_while_it_may_be_the_papers():
+    def of_baseline(reproducing, draws, verdict=None):
+        conditional = ConditionalVerdict(reproducing, draws, None, 2.0, verdict)
+        return draws_of(64, 64, sides=[side("number", 64), side("baseline", 64, 3.0)], conditional=conditional,
+                        of_baseline=["baseline"])  # fmt: skip
+
+    none = of_baseline(0, 64)
+    assert wanted_draws([none]) == {"baseline": 128} and none.seconds == 64 * 3.0
+    assert wanted_draws([of_baseline(0, 128)]) == {}  # Wilson's interval ends below 20 in 1,024
+    assert wanted_draws([of_baseline(9, 512)]) == {"baseline": 1024}
+    assert wanted_draws([of_baseline(20, 1024)]) == {}
+    few = of_baseline(14, 64)  # it is the paper's, but 20 are needed for a verdict over these
+    assert wanted_draws([few]) == {"number": 128, "baseline": 128}
+    assert wanted_draws([of_baseline(30, 64, Verdict(OPEN))]) == {}
 
 
 def test_what_decides_a_claim_is_asked_of_the_draws_of_its_sides_whatever_others_have():
@@ -80,7 +97,8 @@ def test_the_command_names_an_experiment_that_can_be_drawn(capsys):
     assert main(["draws", "gtopk", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     scales = {drawn.record.identity.scale for _, drawn in catalogue.sweeps("gtopk", reference_root())}
-    assert {row["command"].partition("--scale ")[2].split()[0] for row in rows} == scales
+    commands = [row["command"] for row in rows if not row["baseline_wanted"]]
+    assert {command.partition("--scale ")[2].split()[0] for command in commands} == scales
     assert rows and all(row["draws"] > 0 and row["wanted"] >= row["draws"] for row in rows)
-    assert main([*rows[0]["command"].split()[1:], "--dry-run"]) == 0
+    assert main([*commands[0].split()[1:], "--dry-run"]) == 0
     assert main(["draws", "gtopkk"]) == 2 and "gtopk" in capsys.readouterr().err

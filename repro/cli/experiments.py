@@ -266,21 +266,22 @@ def printed_for(run: Found, experiment: str) -> dict[str, float]:
 def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
     """Print where results are, how to see the page, and the MLflow address.
 
-    ran: a paper, of which the page is built, if `report`, and the headline claims are printed; or an experiment, whose
-    table is the answer. mirrored: runs that MLflow has.
+    ran: a paper, of which, if `report`, the headline claims are printed and then the page is built; or an experiment,
+    whose table is the answer. mirrored: runs that MLflow has.
     """
     from repro.answers.mlflow.ui import where
-    from repro.cli.pages import build_pages
+    from repro.cli.pages import answer_claims, build_pages
     from repro.core.config_folders import report_folder
     from repro.core.paths import results_root
     from repro.experiment.config import paper_of
 
     paper = paper_of(ran)
     has_page = (report_folder(paper) / "page.md.j2").is_file()
-    shown = build_pages(paper) if report and has_page and ran == paper else None
+    builds = report and has_page and ran == paper
     print()
-    if shown and shown["claims"]:
-        print(f"{shown['claims']}\n")
+    if builds and (claims := answer_claims(paper)):
+        print(f"{claims}\n", flush=True)
+    shown = build_pages(paper) if builds else None
     print(f"open          {shown['page'] if shown else results_root() / paper}")
     if not shown:
         print(f"page          repro report {paper}" if has_page else f"runs          repro results {paper}")

@@ -44,27 +44,37 @@ def cmd_report(args: argparse.Namespace) -> None:
         print(*opened, sep="\n")
 
 
+def answer_claims(paper: str) -> str:
+    """A paper's headline claims as text; "" if it has none. It takes seconds, the pages a minute."""
+    from repro.core import user_cache
+
+    key = [paper, *page_inputs()]
+    text: str | None = user_cache.load_cached("claims", key)
+    if text is None:
+        from repro.answers.pages import overview
+        from repro.cli.headlines import format_headlines, judge_headlines
+
+        text = format_headlines(judge_headlines(paper)) if paper in overview.papers() else ""
+        user_cache.save_cached("claims", key, text)
+    return text
+
+
 def build_pages(paper: str) -> dict[str, str] | None:
     """Build the pages whose inputs have changed, as the overview shows every paper, and the site; of somebody else's
     paper its own page alone, beside those that are built.
 
-    Returns the paths `page` and `index`, and the paper's headline `claims` as text; None if the paper has no page.
+    Returns the paths `page` and `index`; None if the paper has no page.
     """
-    from repro.core import config_folders, user_cache
-    from repro.core.paths import PACKAGE, PROJECT, reference_root, reports_root, results_root
-    from repro.records import sweep
+    from repro.core import user_cache
+    from repro.core.paths import reports_root
 
     out = reports_root()
-    results = (RECORD_FILE, sweep.FILE, ".parquet", "manifest.json")
-    runs = user_cache.tree_digest([results_root(), reference_root()], results)
-    code = user_cache.tree_digest([PACKAGE, PROJECT / "docs"], without=["out"])
-    key = [paper, str(out), runs, code, config_folders.folders_state()]
+    key = [paper, str(out), *page_inputs()]
     cached: dict[str, str] | None = user_cache.load_cached("page", key)
-    if cached and all(Path(cached[path]).is_file() for path in ("page", "index")):
+    if cached and all(Path(path).is_file() for path in cached.values()):
         return cached
     from repro.answers.pages import overview
     from repro.answers.pages.build import build, build_overview, is_ours
-    from repro.cli.headlines import format_headlines, judge_headlines
 
     if paper not in {**overview.papers(), **overview.across()}:
         return None
@@ -73,15 +83,22 @@ def build_pages(paper: str) -> dict[str, str] | None:
     else:
         build(paper, say=print_progress)
         build_overview(out)
-    answers = format_headlines(judge_headlines(paper)) if paper in overview.papers() else ""
     site = build_site(out)
-    made = {
-        "page": str(site.page(paper)),
-        "index": str(site.index),
-        "claims": answers,
-    }
+    made = {"page": str(site.page(paper)), "index": str(site.index)}
     user_cache.save_cached("page", key, made)
     return made
+
+
+def page_inputs() -> list[Any]:
+    """What pages and verdicts depend on: runs, code, documentation, and the user's folders of configurations."""
+    from repro.core import config_folders, user_cache
+    from repro.core.paths import PACKAGE, PROJECT, reference_root, results_root
+    from repro.records import sweep
+
+    results = (RECORD_FILE, sweep.FILE, ".parquet", "manifest.json")
+    runs = user_cache.tree_digest([results_root(), reference_root()], results)
+    code = user_cache.tree_digest([PACKAGE, PROJECT / "docs"], without=["out"])
+    return [runs, code, config_folders.folders_state()]
 
 
 def build_site(out: Path) -> Site:

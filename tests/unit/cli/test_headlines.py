@@ -6,6 +6,7 @@ import pytest
 
 from repro.answers.claims.verdict import NOT_TESTABLE
 from repro.answers.tables import results
+from repro.cli import experiments
 from repro.cli.headlines import LINES, find_lacking, format_headlines, judge_headlines
 from repro.records import catalogue, store
 from repro.records.kinds import EMULATED
@@ -26,6 +27,15 @@ def test_without_runs_each_headline_has_the_committed_answer_and_a_command_with_
     assert len(lines) == 3 * (LINES - 1) + 1 and str(2 * len(headlines) - LINES + 1) in lines[-1]
     for headline, text, mine in zip(headlines, lines[::3], lines[1::3], strict=False):
         assert headline.claim.text in text and headline.claim.paper.shown in text and headline.command in mine
+
+
+@pytest.mark.usefixtures("workspace")
+def test_the_answers_are_on_the_screen_before_pages_are_built(capsys, monkeypatch):
+    shown = []
+    monkeypatch.setattr("repro.cli.pages.build_pages", lambda paper: shown.append(capsys.readouterr().out))
+    experiments.show_where("pipesgd", report=True, mirrored=[])
+    (before,) = shown
+    assert all(each.claim.text in before for each in judge_headlines("pipesgd")[: LINES - 1])
 
 
 def copy_committed(workspace, chosen):

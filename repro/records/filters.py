@@ -114,6 +114,12 @@ def _as_column(condition: Condition, column: pd.Series) -> Condition:
     return condition
 
 
+def check_numbers(condition: Condition) -> None:
+    """InputError for a text that is no number among the values for a column of numbers."""
+    for each in condition.values:
+        _number(condition, each)
+
+
 def _number(condition: Condition, value: Value) -> Value:
     try:
         return float(value) if isinstance(value, str) else value

@@ -24,7 +24,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro.core import safe_files, user_files
 from repro.core.atomic import write_atomically
@@ -35,6 +35,9 @@ from repro.records.record import SCHEMA, TABLE_OF, Found, Record
 from repro.records.run_columns import run_row
 from repro.records.sweep import Sweep
 from repro.records.tables import TABLES, list_entries, make_frame
+
+if TYPE_CHECKING:
+    import pyarrow
 
 MANIFEST = "manifest.json"
 SWEEPS = "sweeps"
@@ -63,12 +66,12 @@ def _records(folder: Path, runs: bytes, of_lists: tuple[bytes, ...]) -> tuple[Re
     return tuple(_published(row, lists, folder) for row in _rows(runs, ["run", "record"]))
 
 
-def column_names(paper: str, table: str) -> set[str]:
-    """The columns of a published table, without reading it; none without that table."""
+def column_types(paper: str, table: str) -> dict[str, pyarrow.DataType]:
+    """The columns of a published table with their types, without reading it; none without that table."""
     import pyarrow.parquet
 
     path = reference_root() / paper / f"{table}.parquet"
-    return {*pyarrow.parquet.read_schema(path).names} if path.is_file() else set()
+    return {field.name: field.type for field in pyarrow.parquet.read_schema(path)} if path.is_file() else {}
 
 
 def column_values(paper: str, columns: Sequence[str]) -> set[str]:

@@ -9,7 +9,7 @@ import pandas as pd
 from repro.core.errors import InputError, unknown_name
 from repro.core.paths import results_root
 from repro.records import catalogue, comparison, reference, unfinished
-from repro.records.filters import Condition, Where, parse_conditions, select_rows
+from repro.records.filters import Condition, Where, check_numbers, parse_conditions, select_rows
 from repro.records.kept import unfinished_runs
 from repro.records.run_columns import COLUMNS, ENTRIES, Group
 from repro.records.store import run_folders
@@ -50,19 +50,35 @@ def results(paper: str | None = None, where: Where = (), table: str = "runs") ->
 
 
 def check_columns(where: Sequence[Condition], table: str, papers: Sequence[str]) -> None:
-    """InputError for a column that no run has; reads only the records of papers with runs in the workspace."""
+    """InputError for a column that no run has, and for a text as the value of a column of numbers; reads only the
+    records of papers with runs in the workspace."""
     names = {name for column in COLUMNS for name in ([] if isinstance(column, Group) else [column.name])}
     names |= {*OF_RUN, *Labelled._fields, *ENTRIES}
     groups = tuple(column.name for column in COLUMNS if isinstance(column, Group) and column.name)
+    check_values([each for each in where if each.column in names or not any(map(has_own_runs, papers))], table, papers)
     # a column of this version's that the published tables do not have yet is searched in the records
     if all(each.column in names or each.column.startswith(groups) for each in where):
         return
     for paper in papers:
         mine = has_own_runs(paper)
-        names |= {*build_table(table, catalogue.runs(paper)).columns} if mine else reference.column_names(paper, table)
+        names |= {*build_table(table, catalogue.runs(paper)).columns} if mine else {*reference.column_types(paper, table)}
     for each in where:
         if each.column not in names and not each.column.startswith(groups):
             raise unknown_name("column", each.column, sorted(names - {"record"}), all_of="repro results --csv")
+
+
+def check_values(where: Sequence[Condition], table: str, papers: Sequence[str]) -> None:
+    """InputError for a text as the value of a column that holds numbers in all published tables that have it."""
+    from pyarrow import types
+
+    if not where:
+        return
+    published = [reference.column_types(paper, table) for paper in papers]
+    for each in where:
+        kinds = [columns[each.column] for columns in published if each.column in columns]
+        numeric = [types.is_integer(kind) or types.is_floating(kind) for kind in kinds if not types.is_null(kind)]
+        if numeric and all(numeric):
+            check_numbers(each)
 
 
 def has_own_runs(paper: str) -> bool:

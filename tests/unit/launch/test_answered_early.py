@@ -75,5 +75,8 @@ def test_a_column_or_side_that_no_run_has_is_refused_before_records_are_read(tmp
     for table, condition, near in (("runs", "wrokers=4", "workers"), ("points", "epocH=1", "epoch")):
         with pytest.raises(InputError, match=near):
             results(where=condition, table=table)
+    for table, condition in (("runs", "step_s<fast"), ("runs", "options.density=low"), ("points", "top1>good")):
+        with pytest.raises(InputError, match="is not a number"):
+            results(where=condition, table=table)
     with pytest.raises(InputError, match="dsync"):
         compare("dsnc", "pipe_sgd")

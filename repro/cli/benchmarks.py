@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from repro.cli.options import Parser, as_json
+from repro.cli.options import Parser, as_json, parse_count
 
 if TYPE_CHECKING:
     from repro.records.record import Record
@@ -19,15 +19,15 @@ def add_commands(commands: Any) -> None:
 
     collective = benchmarks.add_parser("collective", help="time one collective against its closed form")
     collective.add_argument("name", help="ring, ring_pipelined, tree, dense, topk, gtopk, ..., or native")
-    collective.add_argument("--ranks", type=int, default=4)
+    collective.add_argument("--ranks", type=parse_count, default=4)
     collective.add_argument("--bytes", type=int, default=1_000_000)
     collective.add_argument("--fabric", default="virtual", help="virtual, mpi or torch")
     collective.add_argument("--device", default="cpu", help="where the vectors are: cpu, or cuda (with torch: NCCL)")
     collective.add_argument("--codec", default="none", help="codec of the ring's hops, or of topk's and gtopk's values")
-    collective.add_argument("--pieces", type=int, help="pieces of a block (ring_pipelined)")
+    collective.add_argument("--pieces", type=parse_count, help="pieces of a block (ring_pipelined)")
     collective.add_argument("--density", type=float, help="share of gradients that topk and gtopk select: 0.001")
     collective.add_argument("--allgather", help="allgather of topk: doubling or ring")
-    collective.add_argument("--repeat", type=int, default=5)
+    collective.add_argument("--repeat", type=parse_count, default=5)
     collective.add_argument("--alpha", type=float, help="seconds a message (virtual fabric, closed form)")
     collective.add_argument("--beta", type=float, help="seconds a byte")
     collective.add_argument("--gamma", type=float, help="seconds a byte summed")
@@ -60,6 +60,10 @@ def collective_overrides(args: argparse.Namespace) -> list[str]:
         raise InputError("--device cuda: ranks of the fabric virtual have no GPU; must be --fabric torch or mpi")
     if args.allgather and (args.name != "topk" or args.allgather not in ("doubling", "ring")):
         raise InputError(f"--allgather {args.allgather}: must be doubling or ring, and requires topk")
+    if args.bytes < 4:
+        raise InputError(f"--bytes {args.bytes}: must be 4 or more, a float32")
+    if args.density is not None and not 0 < args.density <= 1:
+        raise InputError(f"--density {args.density:g}: must be a share above 0, at most 1")
     from repro.probes.shared.collectives import NAMES  # with PyTorch, which then no process for the plan imports
 
     if args.name not in NAMES:

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -88,14 +88,20 @@ def parse_count(text: str) -> int:
     return int(text)
 
 
-def parse_plugin(name: str) -> str:
-    """The argparse type of a plugin's name, which may be a user's own file (`repro.core.own_code`)."""
-    try:
+def parse_plugin(group: str) -> Callable[[str], str]:
+    """The argparse type of the name of a plugin of a configuration group, which may be a user's own file
+    (`repro.core.own_code`)."""
+
+    def parse(name: str) -> str:
+        from repro.core.registry import PLUGINS
+
         if own_code.is_place(name):
             own_code.admit_plugin(name)
-    except InputError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return name
+        elif name not in (names := PLUGINS[group].names()):
+            raise unknown_name(PLUGINS[group].kind, name, names)
+        return name
+
+    return parse
 
 
 def new_file(text: str) -> Path:
@@ -109,7 +115,7 @@ def new_file(text: str) -> Path:
 
 def add_dataset(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--dataset", type=parse_plugin, help="data set of the minibatches (default: as in the experiments)"
+        "--dataset", type=parse_plugin("dataset"), help="data set of the minibatches (default: as in the experiments)"
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Any) -> None:
     profile = commands.add_parser("profile", help="profile a model's layers, for PipeDream's partitioner")
-    profile.add_argument("model", type=parse_plugin, help="model, for instance vgg16")
+    profile.add_argument("model", type=parse_plugin("model"), help="model, for instance vgg16")
     profile.add_argument("overrides", nargs="*", default=[], help="model.OPTION=value, dataset.OPTION=value")
     add_dataset(profile)
     profile.add_argument("--batch", type=int, default=32, help="samples in a minibatch")
@@ -53,6 +53,8 @@ def cmd_profile(args: argparse.Namespace) -> None:
     from repro.experiment import limits
 
     limits.check_limit("--threads", args.threads, limits.THREADS)
+    sizes = args.batch, args.minibatches, args.warmup
+    profile.check_sizes(*sizes)
     options = group_overrides(args.overrides, "model", "dataset")
 
     import torch
@@ -61,8 +63,7 @@ def cmd_profile(args: argparse.Namespace) -> None:
 
     torch.set_num_threads(args.threads)
     dataset = args.dataset or profiler.usual_dataset(args.model)
-    sizes = args.batch, args.minibatches, args.warmup, args.device
-    measured = profiler.profile_model(args.model, dataset, *sizes, options["model"], options["dataset"])
+    measured = profiler.profile_model(args.model, dataset, *sizes, args.device, options["model"], options["dataset"])
     if args.out:
         profile.write_profile(args.out, measured)
     if args.json:

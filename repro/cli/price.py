@@ -19,10 +19,13 @@ EVERY = ("reduce", "update")  # work of every strategy; the testbed has its pric
 
 def add_commands(commands: Any) -> None:
     price = commands.add_parser("price", help="measure the cost of a strategy's arithmetic, as entries of a testbed")
-    price.add_argument("strategy", type=parse_plugin, help="strategy, for instance powersgd")
+    price.add_argument("strategy", type=parse_plugin("strategy"), help="strategy, for instance powersgd")
     price.add_argument("overrides", nargs="*", default=[], help="strategy.OPTION=value, model.OPTION, dataset.OPTION")
     price.add_argument(
-        "--model", type=parse_plugin, default="mnist_mlp", help="model whose gradients it takes (default: %(default)s)"
+        "--model",
+        type=parse_plugin("model"),
+        default="mnist_mlp",
+        help="model whose gradients it takes (default: %(default)s)",
     )
     add_dataset(price)
     price.add_argument("--workers", type=parse_count, default=2, help="ranks, one after another on one device")

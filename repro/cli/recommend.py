@@ -89,9 +89,10 @@ def cmd_map(args: argparse.Namespace) -> None:
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:
-    from repro.answers.ranking.arguments import check_arguments
+    from repro.answers.ranking.arguments import check_arguments, check_model
 
     shape = _shape(args.input)
+    check_model(args.model)
     check_arguments(
         args.bandwidth, args.workers, args.latency, args.gpus_per_node, args.step_ms, args.gpu, args.batch,
         args.imbalance, args.memory,

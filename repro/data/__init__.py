@@ -241,6 +241,12 @@ def _checked(source: ModuleType) -> str:
     return ", checksums right" if source.FILES else ""
 
 
+def check_entries(root: str | None, dataset: Mapping[str, Any]) -> None:
+    """InputError for a place of data that is no folder, and for an unknown choice of stand-ins."""
+    files.search_places(root)
+    _check_mode(dataset.get("standin", "auto"))
+
+
 def _check_mode(standin: str) -> None:
     if standin not in STANDIN_MODES:
-        raise unknown_name("value of standin", str(standin), STANDIN_MODES)
+        raise unknown_name("dataset.standin", str(standin), STANDIN_MODES)

@@ -89,7 +89,7 @@ def check_config(config: RunConfig) -> int:
     ):
         name = config.model.name
         raise InputError(f"numerics.channels_last=true: requires image input, and model {name} takes {takes}")
-    home_module("metric").check_metric(config.metric, config.dataset.name)
+    home_module("metric").check_metric(config.metric, config.dataset.name, config.targets)
     home_module("imbalance").check_imbalance(config)
     home_module("strategy").check_strategy(config, launcher.fabric, gpu)
     needed, configured = count_ranks(config), testbed.ranks

@@ -33,7 +33,7 @@ class Optimizer(Model):
     part = "optimizer"
 
     lr: NonNegative
-    momentum: NonNegative = 0.0
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     weight_decay: NonNegative = 0.0
     # inverse_sqrt and inverse: of the proofs that Pipe-SGD 3.3 adapts (its reference [23], Langford et al., NIPS 2009)
     schedule: Literal["constant", "inverse_sqrt", "inverse", "step", "exponential", "cosine", "polynomial"] = "constant"

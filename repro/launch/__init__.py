@@ -33,7 +33,7 @@ def launcher_for(testbed: Testbed) -> Launcher:
             f"testbed.launcher={name}: testbed {testbed.name} is {kind}; valid: {', '.join(valid)} "
             f"({name} goes with {elsewhere[0]} testbeds, for instance testbed={KINDS[elsewhere[0]].example})"
         )
-    raise unknown_name("launcher", name, valid)
+    raise unknown_name("testbed.launcher", name, valid)
 
 
 __all__ = ["LAUNCHERS", "Allocation", "Launcher", "launcher_for"]

@@ -88,6 +88,7 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
     from repro.experiment.schema import RunConfig
     from repro.experiment.sources import is_made_by_code
     from repro.experiment.testbeds import kind_of
+    from repro.launch import launcher_for
 
     for name in names:
         configured, _ = config.read_choices(name, overrides)
@@ -108,8 +109,10 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
         kind_of(point["testbed"])
         for path, value in values:
             check_option(point, path, value)
-        check_fields(RunConfig, point, context=plugins.CHECKED)
-        home_module("metric").check_metric(point["metric"], point["dataset"]["name"])
+        checked = check_fields(RunConfig, point, context=plugins.CHECKED)
+        launcher_for(checked.testbed)
+        home_module("metric").check_metric(point["metric"], point["dataset"]["name"], point["targets"])
+        home_module("dataset").check_entries(checked.data.root, point["dataset"])
 
 
 def check_option(composed: Mapping[str, Any], path: str, value: object) -> None:

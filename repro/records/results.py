@@ -61,7 +61,8 @@ def check_columns(where: Sequence[Condition], table: str, papers: Sequence[str])
         return
     for paper in papers:
         mine = has_own_runs(paper)
-        names |= {*build_table(table, catalogue.runs(paper)).columns} if mine else {*reference.column_types(paper, table)}
+        columns = build_table(table, catalogue.runs(paper)).columns if mine else reference.column_types(paper, table)
+        names |= {*columns}
     for each in where:
         if each.column not in names and not each.column.startswith(groups):
             raise unknown_name("column", each.column, sorted(names - {"record"}), all_of="repro results --csv")

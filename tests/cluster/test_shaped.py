@@ -186,7 +186,7 @@ def test_one_command_at_a_time_and_the_other_is_named(tmp_path, apart):
         ({"hosts": 2}, ["2 hosts for 3 ranks", "one host a rank"]),
         ({"hosts": 1000}, ["1000 hosts", "2 to 100"]),
         ({"hosts": "all"}, ["testbed.hosts=all: must be a whole number"]),
-        ({"launcher": "slurm"}, ["unknown launcher 'slurm'", "mpirun, torchrun"]),
+        ({"launcher": "slurm"}, ["unknown testbed.launcher 'slurm'", "mpirun, torchrun"]),
     ],
 )
 def test_values_that_cannot_be(changes, words):

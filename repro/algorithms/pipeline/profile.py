@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from repro.training.device_times import BlockSeconds
 
 
+def check_sizes(batch: int, minibatches: int, warmup: int) -> None:
+    """InputError for a measurement of no samples, of no minibatches, or after fewer than none."""
+    for what, value, least in (("batch", batch, 1), ("minibatches", minibatches, 1), ("warmup", warmup, 0)):
+        if value < least:
+            raise InputError(f"{what}={value}: must be {least} or more")
+
+
 def load_profile(path: Path | str) -> Profile:
     """The profile in a file, in our JSON or the authors' text format; InputError for any other file."""
     path = Path(path)

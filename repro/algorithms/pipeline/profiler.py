@@ -22,6 +22,7 @@ from torch import nn
 
 from repro import data, models
 from repro.algorithms.pipeline.layers import Layer, Profile, parameter_bytes, tensor_bytes
+from repro.algorithms.pipeline.profile import check_sizes
 from repro.core.errors import InputError
 from repro.data.base import Dataset
 from repro.data.minibatches import Minibatches
@@ -51,9 +52,7 @@ def profile_model(
 
     device: auto (a GPU if torch has a working one), cpu or cuda. torch's number of threads; fp32 without TF32, as runs.
     """
-    for what, value, least in (("batch", batch, 1), ("minibatches", minibatches, 1), ("warmup", warmup, 0)):
-        if value < least:
-            raise InputError(f"{what}={value}: must be {least} or more")
+    check_sizes(batch, minibatches, warmup)
     numerics.prepare_process(Numerics())
     place = pick_device(device, 0)
     loaded, classes = profile_inputs(name, dataset, dict(dataset_options or {}))

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from repro.algorithms.pipeline.profile import load_profile
+from repro.core import own_code
 from repro.core.errors import InputError, unknown_name
 from repro.experiment import files, limits
 
@@ -47,6 +50,14 @@ def check_arguments(
         parse_amount(memory, "memory", SIZES)
     if gpu is not None:
         devices_of(gpu)
+
+
+def check_model(model: str) -> None:
+    """InputError for a profile that cannot be read, and for a name that a user's file does not have."""
+    if model.endswith(".json"):
+        load_profile(Path(model))
+    elif own_code.is_place(model):
+        own_code.admit_plugin(model)
 
 
 def parse_amount(value: float | str, name: str, units: Mapping[str, float], least: float | None = None) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repro.core.errors import InputError, unknown_name
@@ -15,6 +16,7 @@ class Metric:
 
     label     the displayed name
     tasks     and `kinds` of the data sets for which it is defined (`repro.data.base`; None: every kind)
+    share     whether it is a share of the samples, so at most 1
     module    the module with `score(model, split, device)`, loaded by name, so that only runs with this metric depend
               on that code; None: it is computed together with the loss
     """
@@ -23,6 +25,7 @@ class Metric:
     lower_is_better: bool = False
     tasks: tuple[str, ...] = ("classification", "text")
     kinds: tuple[str, ...] | None = None
+    share: bool = False
     module: str | None = None
 
     def of(self, task: str, kind: str) -> bool:
@@ -31,8 +34,9 @@ class Metric:
 
 
 METRICS = {
-    "top1": Metric("accuracy"),  # share of samples whose most likely class is the right one
-    "top5": Metric("top-5 accuracy"),  # share whose right class is among the five most likely; for more than 5 classes
+    "top1": Metric("accuracy", share=True),  # share of samples whose most likely class is the right one
+    # share whose right class is among the five most likely; for more than 5 classes
+    "top5": Metric("top-5 accuracy", share=True),
     "perplexity": Metric("perplexity", lower_is_better=True, tasks=("text",)),  # e to the mean cross-entropy of a word
     # decoded captions, compared with all human captions
     "meteor": Metric(
@@ -59,8 +63,9 @@ def metric_modules(task: str, kind: str) -> dict[str, str]:
     return {name: metric.module for name, metric in METRICS.items() if metric.module and metric.of(task, kind)}
 
 
-def check_metric(name: str, dataset: str) -> None:
-    """InputError for an unknown metric, and for one that is not defined for the data set of this name."""
+def check_metric(name: str, dataset: str, targets: Sequence[float] = ()) -> None:
+    """InputError for an unknown metric, for one that is not defined for the data set of this name, and for a target
+    that it cannot reach."""
     from repro import data
 
     if name not in METRICS:
@@ -73,6 +78,8 @@ def check_metric(name: str, dataset: str) -> None:
             f"metric={name}: is defined for {' and '.join(metric.kinds or metric.tasks)}, and data set '{dataset}' has "
             f"{what}; metrics for it: {fitting}"
         )
+    if metric.share and (beyond := [target for target in targets if not 0 <= target <= 1]):
+        raise InputError(f"targets={beyond[0]:g}: {name} is a share; must be 0 to 1")
 
 
 def check_classes(name: str, classes: int) -> None:

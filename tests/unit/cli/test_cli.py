@@ -32,7 +32,7 @@ FIG4 = "pipesgd/fig4-mnist"
         (["batch=101"], ["batch=101", "workers=4", "nearest that do: 100, 104"]),
         (["strategy=ps_sync", "testbed.ranks=4"], ["testbed.ranks=4", "5 ranks (4 workers and 1 server)"]),
         (["device=tpu"], ["device=tpu", "auto, cpu or cuda"]),
-        (["testbed.launcher=ssh", "testbed=here"], ["unknown launcher 'ssh'", "mpirun"]),
+        (["testbed.launcher=ssh", "testbed=here"], ["unknown testbed.launcher 'ssh'", "mpirun"]),
         (["testbed.launcher=torchrun"], ["testbed.launcher=torchrun", "paper/pipesgd is simulated", "testbed=here"]),
         (["metric=accuracy"], ["unknown metric 'accuracy'", "top1"]),
         (["optimizer.lr=abc"], ["optimizer.lr=abc", "a number"]),

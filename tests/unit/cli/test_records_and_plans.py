@@ -25,7 +25,7 @@ from repro.core.errors import InputError
 from repro.core.paths import PROJECT, reference_root
 from repro.experiment import limits
 from repro.experiment.config import compose
-from repro.records import catalogue, reference
+from repro.records import catalogue, crate, reference
 from repro.records.tables import TABLES
 from tests.reports.data.summaries import make
 from tests.support import pipedream_vgg16
@@ -311,6 +311,7 @@ def test_verify_writes_pages_and_verdicts_without_runs_of_ones_own(places, capsy
         (out / "index.md").write_text("*Seen.* [PDF](figures/a.pdf) [CSV](figures/a.csv) [Every](b.md)")
 
     monkeypatch.setattr("repro.answers.pages.build.build", build)
+    monkeypatch.setattr(crate, "write_crate", lambda root: None)  # describes the project's own files
     monkeypatch.setattr(paths, "PROJECT", places)
     put(places, "a-1")
     assert output_of(capsys, "publish", "pipesgd")[0] == 0

@@ -153,7 +153,7 @@ def test_missing_and_no_standin_says_what_to_put_where(tmp_path):
 
 @pytest.mark.parametrize(("arguments", "complaint"), [
     (("mnits", None, "auto"), "unknown data set 'mnits'; valid: mnist"),
-    (("mnist", None, "nevr"), "unknown value of standin 'nevr'; valid: never"),
+    (("mnist", None, "nevr"), "unknown dataset.standin 'nevr'; valid: never"),
     (("mnist", "/does/not/exist", "auto"), "data.root: /does/not/exist is not a folder"),
 ])  # fmt: skip
 def test_bad_arguments(arguments, complaint):

@@ -25,10 +25,29 @@ CASES = {
     "optimizer.name=adam": "adamw",
     "metric=acuracy": "top1",
     "metric=meteor": "top1",
+    "targets=[2]": "0 to 1",
+    "optimizer.momentum=2": "below 1",
+    "data.root=/nowhere": "not a folder",
+    "dataset.standin=maybe": "always",
+    "testbed.launcher=slurm": "mpirun",
     "model=./nets.py:Nett": "Net",
 }
 
 RECOMMEND = [("--gpu", "A101"), ("--bandwidth", "10"), ("--latency", "11s"), ("--memory", "x"), ("--step-ms", "-1")]
+
+
+COMMANDS = {
+    "profile mnist_mpl": "mnist_mlp",
+    "profile resnet18 --dataset mnits": "mnist",
+    "profile resnet18 --batch 0": "1 or more",
+    "price dsnc": "dsync",
+    "price powersgd --model mnist_mpl": "mnist_mlp",
+    "bench collective ring --ranks 0": "1 or more",
+    "bench collective ring --bytes 3": "4 or more",
+    "bench collective gtopk --density 2": "at most 1",
+    "recommend ./nets.py:Nett --bandwidth 10g --workers 2": "Net",
+    "recommend ./broken.json --bandwidth 10g --workers 2": "broken.json",
+}
 
 
 def test_what_needs_no_plugin_s_code_is_answered_without_it(tmp_path):
@@ -44,6 +63,22 @@ print("torch" in sys.modules, "repro.launch.plan_process" in sys.modules)"""
     for line, (override, allowed) in zip(lines, CASES.items(), strict=True):
         assert override.partition("=")[0].partition(".")[0] in line or "./nets.py" in line, line
         assert allowed in line, line
+
+
+def test_names_and_numbers_of_other_commands_are_answered_before_pytorch(tmp_path):
+    (tmp_path / "nets.py").write_text("import torch\n\nclass Net(torch.nn.Module):\n    pass\n")
+    (tmp_path / "broken.json").write_text("{")
+    code = f"""import sys; from repro.cli.main import main
+for command in {list(COMMANDS)}:
+    try:
+        status = main(command.split())
+    except SystemExit as refused:
+        status = refused.code
+    assert status == 2 and "torch" not in sys.modules, command"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for line, (command, allowed) in zip(done.stderr.splitlines(), COMMANDS.items(), strict=True):
+        assert allowed in line, (command, line)
 
 
 def test_a_wrong_argument_of_recommend_is_answered_before_pytorch_too(tmp_path):

@@ -112,7 +112,7 @@ def test_a_rung_that_a_ratio_axis_cannot_show_says_so(tmp_path):
         [row["text"] for row in CauseSection("pipesgd", [each], {OURS: 1}, Files("pipesgd", tmp_path)).rungs()]
         for each in (step, lost)
     ]
-    assert texts == [["C1: ours", CAUSE["short"]], ["C1: ours", f"{CAUSE['short']}: below 0"]]
+    assert texts == [["C1: ours, simulated", CAUSE["short"]], ["C1: ours, simulated", f"{CAUSE['short']}: below 0"]]
 
 
 @pytest.mark.parametrize(

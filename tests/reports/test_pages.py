@@ -159,6 +159,19 @@ def test_text_that_is_too_small_on_a_page_is_seen(size, seen):
     plt.close(figure)
 
 
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_claim_about_accuracy_stands_in_the_table_or_among_the_others(reported, paper):
+    claims = reported(paper).page.claims
+    others = f"{claims.decided_accuracies}, {claims.open_accuracies}"
+    named = {
+        n
+        for part in re.findall(r"C(\d+)(?: to C(\d+))?", others)
+        for n in range(int(part[0]), int(part[1] or part[0]) + 1)
+    }
+    numbers = {claims.numbers[each.claim.id]: each.claim.headline for each in claims.accuracies}
+    assert named == {number for number, headline in numbers.items() if not headline}
+
+
 def test_numbers_of_claims_are_ranges():
     assert claim_tables.ranges([1, 2, 3, 7, 9, 10]) == "C1 to C3, C7, C9, C10" and claim_tables.ranges([]) == ""
 

@@ -150,7 +150,7 @@ def test_hostile_text_in_every_field_of_records_and_draws_is_text_on_the_page(tm
         sweep.append(results / "pipesgd" / run["experiment"] / run["run"], lines)
     built = page("pipesgd", results, tmp_path / "out")
     shown = " ".join(check_pages(built.written(), tmp_path).split())
-    assert re.search(r"it holds below [\d. to]+ \(input <script>alert\(1\)</script>", shown)
+    assert re.search(r"the effect holds below [\d. to]+ \(input <script>alert\(1\)</script>", shown)
     assert all(" ".join(record["identity"]["variant"].split()) in shown for record in spoilt)
 
 

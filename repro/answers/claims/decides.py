@@ -20,10 +20,10 @@ WRONG = 0.1  # share of all draws on the wrong side of the value at which an ans
 WRONG_OF_RARER = 0.25  # and of the draws with the rarer answer
 RARER = 3  # draws with the rarer answer, below which an end of some input has them all by chance
 UNITS = {
-    "_s_per_byte": (1e9, " ns a byte"),
-    "_s": (1e3, " ms"),
-    "_flops": (1e-9, " GFLOP/s of computation"),
-}  # ending of an entry's name -> factor and unit
+    "_s_per_byte": (1e9, " ns a byte ({})"),
+    "_s": (1e3, " ms ({})"),
+    "_flops": (1e-9, " GFLOP/s of computation"),  # a minibatch, too, is drawn as a rate
+}  # ending of an entry's name -> factor, and unit with the place of the input's name
 
 
 def deciding_input(result: Sequence[float], inputs: Mapping[str, Sequence[float]]) -> str:
@@ -65,24 +65,24 @@ def turning_value(holds: Sequence[bool], inputs: Mapping[str, tuple[str, Sequenc
 def _splits(name: str, entry: str, values: Sequence[Any], holds: Sequence[bool]) -> list[tuple[int, str]]:
     """(draws on the wrong side, text) for each place at which an input may separate the draws."""
     if not all(isinstance(value, int | float) for value in values):
-        kinds = dict.fromkeys(map(str, values))
+        kinds = dict.fromkeys(str(value) for value in values if value is not None)  # None is no value
         yes = {kind: sum(h if str(v) == kind else not h for v, h in zip(values, holds, strict=True)) for kind in kinds}
-        return [(len(holds) - right, f"at {kind} ({name})") for kind, right in yes.items() if len(kinds) > 1]
+        return [(len(holds) - right, f"at {kind} ({name})") for kind, right in yes.items() if len({*values}) > 1]
     order = sorted(zip(values, holds, strict=True))
     made, below, total = [], 0, sum(holds)
     for n, ((low, held), (high, _)) in enumerate(pairwise(order), start=1):
         below += held
         if low < high:
             missed = (n - below) + (total - below)  # if it holds below
-            at = f"{_between(entry, low, high)} ({name})"
+            at = _between(entry, low, high).format(name)
             made += [(missed, f"below {at}"), (len(holds) - missed, f"above {at}")]
     return made
 
 
 def _between(entry: str, low: float, high: float) -> str:
-    """The value between two neighbours, in a unit; both where they are far apart."""
+    """The value between two neighbours, in a unit; both where they are far apart; `{}` stands for the input's name."""
     stem = entry.rpartition(".")[2] if not any(f"{end}." in entry for end in UNITS) else entry.rpartition(".")[0]
-    by, unit = next((shown_as for end, shown_as in UNITS.items() if stem.endswith(end)), (1.0, ""))
+    by, unit = next((shown_as for end, shown_as in UNITS.items() if stem.endswith(end)), (1.0, " ({})"))
     if low > 0 and high / low < 1.2:
         return f"{format_number(by * math.sqrt(low * high), 2)}{unit}"
     return f"{format_number(by * low, 2)} to {format_number(by * high, 2)}{unit}"

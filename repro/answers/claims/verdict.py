@@ -188,10 +188,6 @@ class AtBaseline:
     factor: float
     reproduced: bool
 
-    @property
-    def text(self) -> str:
-        return f"{format_number(self.factor, 2)}{stats.TIMES}"
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -229,18 +225,18 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """`smaller: 0.44 of the paper's, at another baseline (11×)`"""
-        return self._words(", at another baseline ({})")
+        """`smaller: 0.44 of the paper's, at another baseline (11 times the paper's)`"""
+        return self._words(", at another baseline ({})", factor_text)
 
     @property
     def label(self) -> str:
         """`smaller: 0.44 of the paper's, baseline 11×`: the words in short, for a picture."""
-        return self._words(", baseline {}")
+        return self._words(", baseline {}", times_text)
 
-    def _words(self, baseline: str) -> str:
+    def _words(self, baseline: str, describe: Callable[[float], str]) -> str:
         by = f": {factor_text(self.factor)}" if self.answer in OFF and self.factor not in (None, 1.0) else ""
         if self.judged and self.baseline and not self.baseline.reproduced:
-            by += baseline.format(self.baseline.text)
+            by += baseline.format(describe(self.baseline.factor))
         return self.answer + by
 
     @property
@@ -252,15 +248,20 @@ class Verdict:
         if self.answer == OPEN and not shares and not self.reason:
             shares = "seeds or repetitions disagree"
         if shares and self.baseline and self.baseline.reproduced:
-            shares += f"; baseline {self.baseline.text}"
+            shares += f"; baseline {times_text(self.baseline.factor)}"
         text = " ".join([self.words, *(f"({part})" for part in (shares, self.reason) if part)])
-        what = {OPEN: "it", SAME_DIRECTION: "the size"}.get(self.answer)
+        what = {OPEN: "the effect" if self.size else "it", SAME_DIRECTION: "the size"}.get(self.answer)
         return f"{text}; {what} holds {self.turns_at}" if what and self.turns_at else text
 
 
 def factor_text(factor: float) -> str:
     """`0.44 of the paper's`, `2.7 times the paper's`"""
     return f"{format_number(factor, 2)} {'of' if factor < 1 else 'times'} the paper's"
+
+
+def times_text(factor: float) -> str:
+    """`2.7×`"""
+    return f"{format_number(factor, 2)}{stats.TIMES}"
 
 
 def verdict_of(sample: Sample, low: float | None, high: float | None, effect: Effect | None = None) -> Verdict:

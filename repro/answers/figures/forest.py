@@ -21,7 +21,7 @@ PAPER = "paper's range"  # its name in the palette
 ROW = 16 / 130  # inches: 16 pixels of a picture
 SIZE = 6.7  # points
 COLUMNS = {"paper": 6, "ours (90 %)": 100, "word": 216, "kind": 280}  # points right of the axis
-LETTERS = {"paper": 24, "ours (90 %)": 28}  # the most in a column
+LETTERS = {"paper": 24, "ours (90 %)": 30}  # the most in a column
 
 
 def forest_picture(files: Files, rows: pd.DataFrame, title: str) -> Markdown:
@@ -48,7 +48,7 @@ def draw_forest(rows: pd.DataFrame, title: str) -> Any:
     shown = _over_the_papers(rows).assign(place=[n + heads for n, heads in enumerate(starts.cumsum())])
     lines = len(rows) + int(starts.sum())
     looks_of = {word: looks.look_of(word, place) for place, word in enumerate(looks.palette_order(rows["verdict"]))}
-    figure, axis = plt.subplots(figsize=(looks.WIDTH, ROW * (max(lines, 2) + 1) + 0.75), layout="constrained")
+    figure, axis = plt.subplots(figsize=(looks.WIDTH, ROW * (max(lines, 2) + 1) + 0.7), layout="constrained")
     colours, grey = {word: look.colour for word, look in looks_of.items()}, looks.look_of(PAPER).colour
     axis.hlines(shown["place"], shown["paper_low"], shown["paper_high"], color=grey, linewidth=5)
     axis.hlines(shown["place"], shown["low"], shown["high"], colors=[*shown["verdict"].map(colours)], linewidth=1.4)

@@ -89,7 +89,7 @@ def _caption(shown: Shown, rows: pd.DataFrame) -> str:
     """Title, kinds of number unless a column shows them, and the caption."""
     in_column = isinstance(shown, Table) and "kind" in (*shown.columns, *shown.index, shown.across)
     names = map(display_name, dict.fromkeys(rows["kind"])) if "kind" in rows and not in_column else ()
-    kinds = ", ".join(f"**{name}**" for name in names)
+    kinds = "; ".join(f"**{name}**" for name in names)  # a name may have a comma
     return f"{shown.title}{f' ({kinds})' if kinds else ''}. {shown.caption}".strip()
 
 

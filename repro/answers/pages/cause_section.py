@@ -41,19 +41,15 @@ class CauseSection:
         rows = pd.DataFrame(self.rungs())
         if rows.empty:
             return Markdown("")
-        alt = f"A row for our number of each claim, and one for each cause: {self.counts}, with an arrow to the number."
+        drawn = rows["status"][rows["status"] != ""].value_counts()
+        counts = ", ".join(f"{count} {status}" for status, count in drawn.items())
+        alt = f"A row for our number of each claim, and one for each cause: {counts}, with an arrow to the number."
         caption = (
             "An arrow goes from our number without a cause to the number with it (predicted, where no run has the "
             "cause), all with inputs at their best guess. An arrow that begins elsewhere than ours has another kind of "
             "number, or (+) another cause below it."
         )
         return self.files.picture(lambda: ladder.draw_ladder(rows), "", "ladder", fit_cell(alt), caption, rows)
-
-    @property
-    def counts(self) -> str:
-        """`2 tested, 1 excluded`"""
-        counts = pd.Series([step.status for step in self.steps]).value_counts()
-        return ", ".join(f"{count} {status}" for status, count in counts.items())
 
     def rungs(self) -> Iterator[dict[str, str | float]]:
         """The rows of the ladder, as `draw_ladder` takes them."""
@@ -62,7 +58,8 @@ class CauseSection:
             by = middle_of_range(*(math.nan if end is None else end for end in (ends.low, ends.high)))
             if first is None or not by or not first / by > 0:
                 continue
-            yield {"text": f"C{self.numbers[name]}: ours", "start": math.nan, "end": first / by, "status": ""}
+            kind = steps[0].cause.kind
+            yield {"text": f"C{self.numbers[name]}: ours, {kind}", "start": math.nan, "end": first / by, "status": ""}
             for step in steps:
                 start, end = step.headline.without, step.headline.with_cause
                 reached = (step.headline.predicted if end is None else end) / by
@@ -107,9 +104,9 @@ class CauseSection:
 
     @property
     def unexplained(self) -> Sequence[str]:
-        """What the tested and implied causes of each claim leave: `C3: 1.98× instead of 3.01×`."""
+        """What no tested or implied cause of a claim explains: `C3: 1.98× (paper: 3.01×)`."""
         left = ((self.numbers[name], *self._reached(steps)) for name, steps in self.by_claim.items())
-        return [f"C{number}: {ours} instead of {paper}" for number, ours, paper, hits in left if not hits]
+        return [f"C{number}: {ours} (paper: {paper})" for number, ours, paper, hits in left if not hits]
 
     def _reached(self, steps: Sequence[Step]) -> tuple[str, str, bool]:
         """(our number after the accepted causes, the paper's, whether they agree within the tolerance)"""

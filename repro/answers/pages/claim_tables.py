@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -99,8 +99,17 @@ class ClaimTables:
 
     @property
     def open_accuracies(self) -> str:
-        """The numbers of the claims about accuracy that are open."""
-        return ranges([self.numbers[each.claim.id] for each in self.accuracies if each.verdict.answer == OPEN])
+        """The numbers of the claims about accuracy that are open and no headlines."""
+        return self._other_accuracies(lambda answer: answer == OPEN)
+
+    @property
+    def decided_accuracies(self) -> str:
+        """The numbers of the claims about accuracy that are decided and no headlines."""
+        return self._other_accuracies(lambda answer: answer != OPEN)
+
+    def _other_accuracies(self, chosen: Callable[[str], bool]) -> str:
+        others = [each for each in self.accuracies if not each.claim.headline]
+        return ranges([self.numbers[each.claim.id] for each in others if chosen(each.verdict.answer)])
 
     def _short_reason(self, judged: ClaimVerdict) -> str:
         """The first reason in a few words, and what it rests on."""
@@ -121,6 +130,11 @@ class ClaimTables:
         """The input that decides, in words -> the numbers of the headlines whose inputs are drawn."""
         words, drawn = describe_names(), [each for each in self.headlines if each.evidence.decided_by]
         return self._grouped((words.get(name := each.evidence.decided_by, name), each) for each in drawn)
+
+    @property
+    def scopes(self) -> Mapping[str, str]:
+        """What was run or modelled for the headlines -> the numbers of these."""
+        return self._grouped((tables.fit_cell(each.claim.scope), each) for each in self.headlines if each.claim.scope)
 
     def _grouped(self, pairs: Iterable[tuple[str, ClaimVerdict]]) -> dict[str, str]:
         """Text -> the numbers of its claims."""

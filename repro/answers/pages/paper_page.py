@@ -95,12 +95,20 @@ class PaperPage:
 
     @cached_property
     def accuracy_rows(self) -> list[dict[str, str]]:
+        """The claims about accuracy that are decided or headlines."""
         return accuracy_rows(self.results, self.claims.accuracies, self.claims.numbers)
 
     @property
     def accuracy_table(self) -> Markdown:
-        """The claims about accuracy that are decided or headlines; "" without any."""
+        """`accuracy_rows`; "" without any."""
         return self.files.text_table(tables.frame_of_cells(self.accuracy_rows), "accuracies")
+
+    @property
+    def headline_accuracies(self) -> Markdown:
+        """The headlines about accuracy; "" without any."""
+        headlines = [each for each in self.claims.accuracies if each.claim.headline]
+        rows = accuracy_rows(self.results, headlines, self.claims.numbers)
+        return self.files.text_table(tables.frame_of_cells(rows), "headline-accuracies")
 
     @property
     def in_map(self) -> Markdown:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
+from repro.answers.figures.looks import display_name
 from repro.answers.ranking.candidates import PAYS, read_candidates
 from repro.answers.ranking.cells import Placed, from_csv
 from repro.core.paths import REPORTS
@@ -37,9 +38,10 @@ def describe_headline(paper: str) -> str:
     )
     pays = describe_pays(headline.stops_bits)
     return (
-        f"In the [map of strategies](recommend.md) the paper's testbed lies at {headline.gbit:.3g} Gbit/s and "
-        f"{headline.workers} workers; its network computes {headline.ratio:.2g} times as long as it communicates. "
-        f"{first}. It is at least {100 * PAYS:g} % faster than DDP {pays} (**simulated**, by closed forms)."
+        f"In the [map of strategies](recommend.md) the paper's testbed with {display_name(headline.model)} lies at "
+        f"{headline.gbit:.3g} Gbit/s and {headline.workers} workers; a worker computes {headline.ratio:.2g} times as "
+        f"long as it takes to send the gradient twice. {first}. {candidate.label} is at least {100 * PAYS:g} % faster "
+        f"than PyTorch's DistributedDataParallel {pays} (**simulated**, by closed forms)."
     )
 
 

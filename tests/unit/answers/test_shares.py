@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -137,11 +138,13 @@ def test_a_word_says_by_how_much_ours_is_off_and_whether_the_baseline_is_the_pap
     size = Share(0, 64, drawn=True)
     off = Verdict(SMALLER, Share(64, 64, drawn=True), size, factor=1.19 / 2.7)
     assert off.text == "smaller: 0.44 of the paper's (effect in 64, size in 0 of 64 draws)"
+    turned = replace(Verdict(OPEN, size, turns_at="below 1 ms (alpha)"), size=size)
+    assert "the effect holds below 1 ms" in turned.text and "it holds below" in replace(turned, size=None).text
     at = {name: AtBaseline(11.3, reproduced) for name, reproduced in (("same", True), ("another", False))}
     larger = Verdict(LARGER, size, factor=2.7, baseline=at["same"])
     assert larger.text == f"larger: 2.7 times the paper's (0 of 64 draws; baseline 11{TIMES})"
     for word in {*HEADINGS} - {NOT_JUDGED, *GIVEN}:  # agreement and disagreement alike
-        assert Verdict(word, baseline=at["another"]).words == f"{word}, at another baseline (11{TIMES})"
+        assert Verdict(word, baseline=at["another"]).words == f"{word}, at another baseline (11 times the paper's)"
     assert "baseline" not in Verdict(CONSISTENT, baseline=at["another"]).words
 
 
@@ -243,6 +246,11 @@ def test_an_answer_turns_at_the_value_of_the_input_that_separates_its_draws():
     assert decides.turning_value(noisy, inputs) == "above 500 ms (alpha)"
     wires = {"wire": ("strategy.wire", ["float32", "float16"] * 32)}
     assert decides.turning_value([n % 2 == 1 for n in range(64)], wires) == "at float16 (wire)"
+    rates = {"minibatch": ("testbed.device.peak_flops", [1e10 * (1 + x) for x in a])}  # drawn as a rate
+    assert decides.turning_value([x > 0.5 for x in a], rates) == "above 15 GFLOP/s of computation"
+    some = {"merge": ("testbed.merge_s_per_byte", [None, 1e-9] * 32)}  # None is no value where an answer may hold
+    assert decides.turning_value([n % 2 == 0 for n in range(64)], some) == ""
+    assert decides.turning_value([n % 2 == 1 for n in range(64)], some) == "at 1e-09 (merge)"
     assert decides.turning_value([x + y < 1 for x, y in zip(a, b, strict=True)], inputs) == ""  # both matter
     assert decides.turning_value([x == max(a) for x in a], inputs) == ""  # by chance
 

@@ -30,12 +30,12 @@ def is_place(name: str) -> bool:
 
 
 def admit_plugin(name: str) -> None:
-    """Allow this process to import a plugin that its user named; InputError for a missing file, and for a name that its
-    code does not have, without importing it and PyTorch."""
+    """Allow this process to import a plugin that its user named; InputError for a missing file, for one that is no
+    Python, and for a name that its code does not have, without importing it and PyTorch."""
     path, _, attribute = name.partition(":")
     _admit_file(name)
-    names = _assigned_names(Path(path)) if path.endswith(".py") and attribute else None
-    if names is not None and attribute not in names:
+    names = _assigned_names(Path(path)) if path.endswith(".py") else None
+    if names is not None and attribute and attribute not in names:
         raise unknown_name(f"name in {path}", attribute, [each for each in names if names[each]], all_of=path)
 
 
@@ -48,10 +48,12 @@ def _admit_file(name: str) -> None:
 
 def _assigned_names(file: Path) -> dict[str, bool] | None:
     """name -> whether it is a public class or function, of all names of a module; None if only executing it can tell:
-    it imports `*`, has `__getattr__`, or is no Python, which the import reports."""
+    it imports `*` or has `__getattr__`, or cannot be read, which the import reports. InputError for no Python."""
     try:
         tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError):
+    except SyntaxError as error:
+        raise InputError(f"{file}:{error.lineno}: SyntaxError: {error.msg}") from None
+    except (OSError, ValueError):
         return None
     names: dict[str, bool] = {}
     for node in ast.walk(tree):

@@ -102,8 +102,11 @@ def show_experiment(store: Store, experiment: str, metric: str) -> None:
     data = [run.data for run in runs if KEY in run.data.tags]
     store.client.set_experiment_tag(experiment, VIEW, view_tag(metric, data))
     for variant in (run for run in runs if VARIANT in run.data.tags):
-        seeds = [each.metrics for each in data if each.tags.get(PARENT) == variant.info.run_id]
-        finished = [metrics for metrics in seeds if f"final/{metric}" in metrics]
+        seeds = [run for run in runs if run.data.tags.get(PARENT) == variant.info.run_id]
+        finished = [run.data.metrics for run in seeds if f"final/{metric}" in run.data.metrics]
+        ended = max((run.info.end_time for run in seeds if run.info.end_time), default=None)
+        if ended not in (None, variant.info.end_time):
+            store.client.set_terminated(variant.info.run_id, end_time=ended)
         texts = {tag: text for tag, text in describe_seeds(finished).items() if variant.data.tags.get(tag) != text}
         if texts:
             store.client.log_batch(variant.info.run_id, tags=as_tags(texts))
@@ -140,7 +143,8 @@ def parent_id(store: Store, experiment: str, source: Source) -> str:
         if not runs:
             wanted = {tag: text for tag, text in tags(source).items() if tag in SHARED} | _user()
             wanted |= {VARIANT: digest, "group": name_group(source.identity)}
-            runs = [store.client.create_run(experiment, tags=wanted, run_name=variants.label(source.identity))]
+            name, begun = variants.label(source.identity), _milliseconds(source.provenance.get("started_at"))
+            runs = [store.client.create_run(experiment, start_time=begun, tags=wanted, run_name=name)]
             store.client.set_terminated(runs[0].info.run_id)
         store.parents[experiment, digest] = runs[0].info.run_id
     return store.parents[experiment, digest]

@@ -59,6 +59,7 @@ def test_seeds_are_children_of_the_run_of_their_variant(root, folder):
         "seed3": "Pipe-SGD + T", "seed4": "Pipe-SGD + T", "other": "D-Sync"
     }  # fmt: skip
     assert len(parents) == 2 and all(run.info.status == "FINISHED" and not run.data.metrics for run in parents)
+    assert {run.info.end_time - run.info.start_time for run in parents} == {9000}  # as its seeds' runs
     client.delete_run(children["seed3"])
     write_finished(folder.with_name("seed3"), seed=3, key="k3", counters={"skipped": 1})
     assert sync_all(root).done == 1  # with a new parent in the place of the one that a user deleted

@@ -12,7 +12,7 @@ from repro.core.errors import NotHere, ReproError
 from repro.core.paths import reference_root
 from repro.experiment.arguments import Override, as_overrides, check_arguments
 from repro.experiment.config import check_name, experiment_names, is_file, paper_of
-from repro.experiment.run import Run, Standing, add_standings, count_states, run_states
+from repro.experiment.run import Run, Standing, count_states, run_states
 from repro.launch.forecast import Estimate, estimate_runs
 from repro.launch.plan import Plan, plan_runs
 from repro.launch.pool import Pools
@@ -97,7 +97,7 @@ def prepare_job(
     runs = planned.runs
     todo = [run for run in runs if force or not fetch or not run.finished]
     finished = catalogue.runs(paper_of(experiment)) if todo else []  # imports pandas
-    stands = add_standings([Standing(done=len(runs) - len(todo)), count_states(todo, finished)])
+    stands = standing_text(len(runs) - len(todo), count_states(todo, finished))
     print(f"{experiment} at scale {scale_text(runs, scale)}: {stands}", file=sys.stderr)
     if others := len(experiment_names(experiment)) - len(experiment_names(experiment, scale)):
         print(f"{others} more experiments run by name or at larger scales", file=sys.stderr)
@@ -120,6 +120,13 @@ def say_left_out(planned: Plan) -> None:
     """Print the experiments that cannot run here, with reasons."""
     for name, some, reason in planned.left_out:
         print(f"left out {'some of ' if some else ''}{name}: {reason}", file=sys.stderr)
+
+
+def standing_text(done: int, todo: Standing) -> str:
+    """`7 done, 14 to do: 5 published, 0 stale, 9 missing`. done: runs of the workspace; todo: the states of the others,
+    which run here too if they are published."""
+    states = f": {todo.done} published, {todo.stale} stale, {todo.missing} missing" if any(todo) else ""
+    return f"{done} done, {sum(todo)} to do{states}"
 
 
 def scale_text(runs: Sequence[Run], scale: str) -> str:

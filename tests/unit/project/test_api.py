@@ -15,7 +15,8 @@ from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT, reference_root
 from repro.experiment.arguments import as_overrides
-from repro.launch.run import scale_text
+from repro.experiment.run import Standing
+from repro.launch.run import scale_text, standing_text
 
 FIG4 = "pipesgd/fig4-mnist"
 
@@ -116,6 +117,11 @@ def test_bad_input_is_refused_as_by_the_commands(workspace):
     with pytest.raises(AttributeError, match="no attribute 'runn'"):
         repro.runn  # noqa: B018
     assert not list((workspace / "results").rglob("summary.json"))
+
+
+def test_published_runs_that_run_here_too_are_to_do():
+    assert standing_text(0, Standing(19, 0, 14)) == "0 done, 33 to do: 19 published, 0 stale, 14 missing"
+    assert standing_text(3, Standing()) == "3 done, 0 to do"
 
 
 def test_runs_that_are_the_same_at_another_scale_are_counted():

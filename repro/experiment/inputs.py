@@ -189,4 +189,4 @@ def draw_quantiles(name: str, draws: int) -> np.ndarray:
 def check_draws(draws: int) -> None:
     """InputError for a number of draws that is no power of two, or too large."""
     if not isinstance(draws, int) or not 2 <= draws <= MOST_DRAWS or draws & (draws - 1):
-        raise InputError(f"draws {draws!r:.60}: must be a power of two, 2 to {MOST_DRAWS}")
+        raise InputError(f"--draws {draws!r:.60}: must be a power of two, 2 to {MOST_DRAWS}")

@@ -7,6 +7,7 @@ from repro.core.errors import InputError
 RUNS = 10_000  # of an experiment; the project's have a few hundred
 COMBINATIONS = 100 * RUNS  # of a grid's values, of which `exclude` may leave few
 RANKS = 1_024  # of a run, a schedule, a collective; machines of a partition. The papers have up to 128
+BATCH = 2**24  # samples of a minibatch; the largest data set of a paper has 14 million
 UNITS = 200_000  # of computation in a schedule, of all ranks together
 THREADS = 1_024  # of torch in a process, which dies silently if it cannot start them
 EPOCHS = 1_000_000

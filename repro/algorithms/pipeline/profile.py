@@ -27,6 +27,7 @@ from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import check_fields
 from repro.core.user_files import check_target, read_profile
+from repro.experiment import limits
 
 if TYPE_CHECKING:
     import torch
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
 
 
 def check_sizes(batch: int, minibatches: int, warmup: int) -> None:
-    """InputError for a measurement of no samples, of no minibatches, or after fewer than none."""
+    """InputError for a measurement of no samples or too many, of no minibatches, or after fewer than none."""
     for what, value, least in (("batch", batch, 1), ("minibatches", minibatches, 1), ("warmup", warmup, 0)):
         if value < least:
             raise InputError(f"{what}={value}: must be {least} or more")
+    limits.check_limit("batch", batch, limits.BATCH)
 
 
 def load_profile(path: Path | str) -> Profile:

@@ -42,6 +42,7 @@ COMMANDS = {
     "profile mnist_mpl": "mnist_mlp",
     "profile resnet18 --dataset mnits": "mnist",
     "profile resnet18 --batch 0": "1 or more",
+    "profile resnet18 --batch 9999999999": "or less",
     "price dsnc": "dsync",
     "price powersgd --model mnist_mpl": "mnist_mlp",
     "bench collective ring --ranks 0": "1 or more",

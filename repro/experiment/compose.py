@@ -148,6 +148,11 @@ class Composer:
                 user_files.read_yaml(path)  # raises InputError for the unreadable file
         if isinstance(error, OverrideParseException) and any(words in text for words in UNQUOTED):
             return unreadable_override(error.override)
+        if isinstance(error, OverrideParseException):
+            return InputError(
+                f"override '{error.override}': its value cannot be read; must be a value, several between commas, a "
+                "list [a,b], or entries {a: b}"
+            )
         if isinstance(error, RecursionError):
             return InputError("configuration: brackets are nested too deeply")
         return InputError(f"configuration: {text}")

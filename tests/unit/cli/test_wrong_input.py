@@ -92,6 +92,7 @@ def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, wo
         (["show", FIG4, "testbed=paper/pipe"], ["unknown testbed", "nearest: paper/pipesgd"]),
         (["show", FIG4, "--scale", "papr"], ["unknown scale 'papr'", "valid: paper"]),
         (["show", FIG4, "epochs"], ["must be key=value"]),
+        (["show", FIG4, "epochs=1,"], ["override 'epochs=1,': its value cannot be read", "must be a value, several"]),
         (["show", "pipesgd/fig4-mnits"], [f"nearest: {FIG4}, ", "(repro list names all)"]),
         (["report", "pipesdg"], ["unknown paper", "pipesgd"]),
         (["report", "--out", __file__], [f"--out {__file__}: must be a folder"]),

@@ -12,12 +12,12 @@ from repro.answers.claims import claims
 from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.runs import Runs
-from repro.answers.tables.time_to_target import epochs_to
+from repro.answers.tables.time_to_target import epochs_to, tabulate_targets
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
 from repro.records import catalogue
 from repro.records.tables import build_table
-from repro.reports.pipedream import contradictions, derived, stages
+from repro.reports.pipedream import contradictions, derived, stages, tables
 from repro.reports.pipedream.stages import PIPEDREAM, SINGLE
 
 CLAIMS = {claim.id: claim for claim in claims.read_claims(Path(stages.__file__).with_name("claims.yaml")).claims}
@@ -132,3 +132,14 @@ def test_asp_is_charged_no_communication():
     of = {("table1-vgg16-4a", SINGLE): 100.0, ("table1-vgg16-4a", "asp"): 150.0, ("table1-vgg16-4a", "bsp"): 300.0}
     assert derived.row_rate(group, of, "table1-vgg16-4a", "bsp") == 300.0
     assert derived.row_rate(group, of, "table1-vgg16-4a", "asp") == 400.0
+
+
+def test_the_time_to_the_target_is_one_number_with_one_range(reported):
+    """The claims' and the table's: over the seeds of the trainings, and the draws of the time of an epoch."""
+    results = reported("pipedream").page.results
+    table = tabulate_targets(results, tables.list_targets()).set_index(["workload", "variant"])
+    for claim, row in {"vgg16-4a": "VGG16, 4 (A)", "vgg16-8a": "VGG16, 8 (A)", "vgg16-8b": "VGG16, 8 (B)"}.items():
+        (estimate,) = (each.estimate for each in results.verdicts
+                       if each.claim.id == f"{claim}-time-to-accuracy" and each.kind == "simulated")  # fmt: skip
+        shown = table.loc[(row, "PipeDream"), ["sooner_low", "sooner", "sooner_high"]]
+        assert (estimate.low, estimate.point, estimate.high) == pytest.approx(tuple(shown))

@@ -107,7 +107,27 @@ class ClaimEvaluator:
                 if sweeps
                 else replace(evidence, not_drawn=reason_without_draws(group))
             )
+        if kind == SIMULATED and claim.about == "accuracy":
+            return replace(evidence, sample=self._times_beside(claim, group))
         return evidence
+
+    def _times_beside(self, claim: Claim, group: Runs) -> Sample | None:
+        """The sample of a function of trainings and of the times of runs beside them (`Experiment.beside`): at a draw
+        of those times one seed of the trainings, which take turns. None for a number that these times do not move."""
+        sweeps = self.drawn(claim.experiment)
+        if claim.value is None or claim.value.function is None or sweeps is None:
+            return None
+        trained = group.where(experiment=claim.experiment)
+        joined = trained.joined(self.runs_at_draws(sweeps, self.errors_for(group)))
+        draws: dict[int, list[int]] = {}
+        for number, run in joined.records.items():
+            if run.identity.experiment != claim.experiment:
+                draws.setdefault(run.identity.seed, []).append(number)
+        outcomes = {n: outcome_of(claim, joined.only([*trained.records, *draws[n]])).values for n in sorted(draws)}
+        values = {n: [*of_seeds.values()] for n, of_seeds in outcomes.items() if of_seeds}  # else a side lacks the draw
+        if not any(Sample(each, drawn=True).varies for each in zip(*values.values(), strict=False)):
+            return None
+        return sample_of({n: of_seeds[n % len(of_seeds)] for n, of_seeds in values.items()})
 
     def runs_for(self, claim: Claim, kind: str) -> Runs | None:
         """The runs of a kind that speak to a claim; for a simulated time without any the sweeps' as configured."""

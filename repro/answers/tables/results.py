@@ -71,7 +71,7 @@ class Results:
         """The sweeps that speak to the claims of an experiment or family member; None without any."""
         if name not in self._drawn:
             spec = self.experiments.get(name, Experiment())
-            sweeps = [each for each in self.sweeps if _speaks(each.run.identity.experiment, name, spec)]
+            sweeps = [each for each in self.sweeps if _speaks(each.run.identity.experiment, name, self.experiments)]
             sweeps = [sweeps[n] for n in Runs.of(each.run for each in sweeps).where(**spec.where).records]
             self._drawn[name] = Sweeps(sweeps, self.find(name, SIMULATED)) if sweeps else None
         return self._drawn[name]
@@ -158,9 +158,10 @@ def _experiments(paper: str) -> Mapping[str, Experiment]:
     return specification.read(config_folders.report_folder(paper) / "figures.yaml").experiments
 
 
-def _speaks(experiment: str, name: str, spec: Experiment) -> bool:
+def _speaks(experiment: str, name: str, specs: Mapping[str, Experiment]) -> bool:
     """Whether an experiment's runs speak to the claims of the experiment or family `name`."""
-    return experiment in (name, *spec.beside) or spec.is_of(experiment)
+    names = (name, *specs.get(name, Experiment()).beside)
+    return experiment in names or any(specs.get(each, Experiment()).is_of(experiment) for each in names)
 
 
 def speaks_of_time(paper: str) -> Callable[[Identity], bool] | None:
@@ -173,7 +174,7 @@ def speaks_of_time(paper: str) -> Callable[[Identity], bool] | None:
     def speaks(run: Identity) -> bool:
         model, dataset = (part.name if part else None for part in (run.model, run.dataset))
         experiment = page_experiment(specs, run.experiment, model, dataset)
-        return any(_speaks(experiment, name, specs.get(name, Experiment())) for name in timed)
+        return any(_speaks(experiment, name, specs) for name in timed)
 
     return speaks
 

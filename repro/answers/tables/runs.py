@@ -40,6 +40,13 @@ class Runs:
         chosen = list(numbers)
         return Runs({number: self.records[number] for number in chosen}, self.frame.loc[chosen])
 
+    def joined(self, others: Runs) -> Runs:
+        """These runs and others, which get new numbers."""
+        start = 1 + max(self.records, default=-1)
+        numbers = range(start, start + len(others))
+        records = {**self.records, **dict(zip(numbers, others.records.values(), strict=True))}
+        return Runs(records, pd.concat([self.frame, others.frame.set_axis(numbers)]))
+
     def where(self, **columns: Any) -> Runs:
         """The runs whose columns have these values."""
         if not len(self):

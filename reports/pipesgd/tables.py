@@ -9,6 +9,7 @@ import pandas as pd
 
 from repro.answers.claims.compute import COMPUTING
 from repro.answers.claims.evidence import outcome_of
+from repro.answers.claims.stats import format_percent
 from repro.answers.pages import reference
 from repro.answers.tables.results import Results
 from repro.answers.tables.time_to_target import Target, target_tables
@@ -124,9 +125,9 @@ def percentages(results: Results) -> pd.DataFrame:
         for name, shorter in (("as a shorter time", True), ("as a higher speed", False))
     }
     stated = {
-        "Pipe-SGD faster than D-Sync": f"{faster:.0%} (given)",
-        "D-Sync faster than PS-Sync": f"around {printed('faster than PS-Sync, about', 'D-Sync'):.0%}",
-        "Pipe-SGD + T faster than D-Sync + T": f"{printed('faster than D-Sync + T', 'Pipe-SGD + T'):.0%}",
+        "Pipe-SGD faster than D-Sync": f"{format_percent(faster)} (given)",
+        "D-Sync faster than PS-Sync": f"around {format_percent(printed('faster than PS-Sync, about', 'D-Sync'))}",
+        "Pipe-SGD + T faster than D-Sync + T": format_percent(printed("faster than D-Sync + T", "Pipe-SGD + T")),
         "Pipe-SGD + T over D-Sync": _range("speed-up against D-Sync"),
         "Pipe-SGD + T over PS-Sync": _range("speed-up against PS-Sync"),
         "communication over computation": "",
@@ -147,7 +148,7 @@ def _following(computation: float, shorter: bool) -> dict[str, str]:
     pipe, pipe_cut = max(computation, 1.0), max(computation, 0.5)
 
     def faster(ours: float, other: float) -> str:
-        return f"{1 - ours / other:.0%}" if shorter else f"{other / ours - 1:.0%}"
+        return format_percent(1 - ours / other if shorter else other / ours - 1)
 
     return {
         "Pipe-SGD faster than D-Sync": faster(pipe, d_sync),

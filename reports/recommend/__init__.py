@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from repro.answers.claims.stats import format_percent
 from repro.answers.pages.files import Files
 from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.render import template, write_page
@@ -31,7 +32,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     right, error = sum(each.right for each in settings), against.median_error(published)
     line = Markdown(
         f"Of {len(settings)} published settings the tool names the better strategy in {right}; its throughputs are off "
-        f"by {100 * error:.0f} % in the median of {len(published)}."
+        f"by {format_percent(error)} in the median of {len(published)}."
     )
     table = pd.DataFrame([asdict(row) | {"ratio": row.ratio} for row in published])  # samples/s
     contests = {kind: against.find_contests(emulated, kind) for kind in (SYNCHRONOUS, ANY)}
@@ -40,9 +41,9 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "line": line,
         "right": right,
         "settings": len(settings),
-        "error": f"{error:.0%}",
+        "error": format_percent(error),
         "rows": len(published),
-        "less": f"{less:.0%}",
+        "less": format_percent(less),
         "cells": len(grid) // 2,
         "checked": len(checked),
         "agree": sum(cell.agrees for cell in checked),
@@ -80,7 +81,7 @@ def named_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
             "named by the tool": read_candidates()[each.named.candidate].label,
             "best measured": read_candidates()[each.fastest.candidate].label,
             "right": "yes" if each.right else "no",
-            "measured, of the best": f"{each.named.measured / each.fastest.measured:.0%}",
+            "measured, of the best": format_percent(each.named.measured / each.fastest.measured),
         }
         for each in settings
     )
@@ -92,12 +93,12 @@ def regions(files: Files, grid: list[Cell], kind: str, less: float) -> Markdown:
     rows = [
         {
             "fastest": read_candidates()[region.best].label,
-            "share of the map": f"{region.cells / total:.0%}",
+            "share of the map": format_percent(region.cells / total),
             "Gbit/s": _range(region.gbit),
             "computation : communication": _range(region.ratio),
             "workers": _range(region.workers),
             "late by": _range(region.late),
-            "ahead, median": f"{region.margin:.0%}{'' if region.margin > less else ', within the error'}",
+            "ahead, median": format_percent(region.margin) + ("" if region.margin > less else ", within the error"),
         }
         for region in cells.find_regions(grid, kind)
     ]
@@ -121,7 +122,7 @@ def emulated_shown(files: Files, rows: list[Emulated], contests: list[Contest[Em
         "right_places": sum(each.right for each in contests),
         "pairs": len(pairs),
         "right": sum(pairs),
-        "error": f"{away.median():.1%}",
+        "error": format_percent(away.median(), 1),
         "worst": [f"{read_candidates()[name].label}, {model}: x{off:.2f}" for (name, model), off in worst.items()],
         "scatter": figures.emulated_scatter(files, table),
         "named": files.table(

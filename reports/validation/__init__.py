@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from repro.answers.claims.residuals import validation_runs
+from repro.answers.claims.stats import format_percent
 from repro.answers.figures.specification import Shown
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import provenance
@@ -55,6 +56,9 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
 
     specs = Specs(PAGE, files, rows)
     line = describe_error(tables.errors(counted, []).to_dict("records"))
+    if len(counted):
+        most = counted["workers"].max()
+        line += Markdown(f" They have at most {most} workers; on clusters of more the error is an extrapolation.")
     shown = {name: len(made[name]) for name in ("slowed", "shares", *factors)}
     shown |= {"misses": len(made["worst"]), "controls": len(controls)}
     goals = {
@@ -79,10 +83,6 @@ def describe_error(every: list[dict]) -> Markdown:
         f"percentile of {row['times']} cases; the goal of {format_percent(tables.MEDIAN_GOAL)} and "
         f"{format_percent(tables.P95_GOAL)} is {reached}."
     )
-
-
-def format_percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def later(steps: pd.DataFrame) -> str:

@@ -97,8 +97,8 @@ def test_the_percentages_of_cifar100_convex_follow_from_one_of_them_as_shorter_t
         "Pipe-SGD + T faster than D-Sync + T": 1 - computation / (computation + 0.5),
     }
     for what, share in shorter.items():
-        assert found.loc[what, "as a shorter time"] == f"{share:.0%}"
-        assert found.loc[what, "as a higher speed"] != f"{share:.0%}"
+        assert found.loc[what, "as a shorter time"] == f"{100 * share:.0f} %"
+        assert found.loc[what, "as a higher speed"] != f"{100 * share:.0f} %"
     assert found.loc["Pipe-SGD + T over D-Sync", "as a shorter time"] == f"{1 + 1 / computation:.2f} times"
 
 

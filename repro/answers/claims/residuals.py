@@ -134,7 +134,7 @@ def residuals_for(
     count = sum(map(len, of_runs))
     whose = "" if of_family else ", of other strategies"
     beyond = ", extrapolated" if nbytes > 2 * nearest else ""
-    return Residuals(of_runs, f"{count} times of {len(of_runs)} runs of {nearest / 1e6:.0f} MB{whose}{beyond}")
+    return Residuals(of_runs, f"{count} step times of {len(of_runs)} runs with {nearest / 1e6:.3g} MB{whose}{beyond}")
 
 
 def twins_of_pairs(pairs: Iterable[tuple[Runs | None, Runs | None]]) -> dict[str, Twins]:

@@ -35,6 +35,11 @@ def format_number(value: float, digits: int = 3) -> str:
     return f"{value:.{max(0, digits - 1 - size)}f}"
 
 
+def format_percent(share: float, digits: int = 0) -> str:
+    """`13 %`"""
+    return f"{100 * share:.{digits}f} %"
+
+
 def middle_of_range(low: float, high: float) -> float:
     """The geometric middle of a range of positive numbers, else its upper end; the one end of an open range.
 

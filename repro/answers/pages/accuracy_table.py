@@ -92,5 +92,5 @@ def describe_baseline(claim: Claim, group: Runs | None, spec: Experiment, paper:
     if not spec.baseline:
         return f"{text}; none printed"
     printed = quoted(paper).text(*spec.baseline)
-    missed = f"{100 * (ours - float(printed)):+.2f} points" if share else f"{ours / float(printed) - 1:+.1%}"
+    missed = f"{100 * (ours - float(printed)):+.2f} points" if share else f"{100 * (ours / float(printed) - 1):+.1f} %"
     return f"{text}, {missed} of the paper's {printed}"

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 
 from repro.answers.claims.evidence import validation_steps
 from repro.answers.claims.residuals import ratio_errors
+from repro.answers.claims.stats import format_percent
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 
 T = TypeVar("T")
@@ -174,7 +175,7 @@ def border_words(border: Border) -> str:
     where = (
         f"at {low:.2g}{unit}" if low == high else f"from {low:.2g} to {high:.2g}{unit}, {border.at:.2g} in the median"
     )
-    lead = f"{border.cells} cells; the lead is {border.margin:.0%}"
+    lead = f"{border.cells} cells; the lead is {format_percent(border.margin)}"
     return f"With more {quantity}, {before} gives way to {after} {where} ({lead})"
 
 
@@ -197,7 +198,7 @@ def describe_map(cells: Sequence[Cell]) -> str:
                 f"computation {region.ratio[0]:g} to {region.ratio[1]:g} times communication, "
                 f"{region.workers[0]} to {region.workers[1]} workers, "
                 f"late by {region.late[0]:g} to {region.late[1]:g}; "
-                f"the second is {region.margin:.0%} slower in the median"
+                f"the second is {format_percent(region.margin)} slower in the median"
             )
         lines += [f"  {border_words(border)}" for border in find_borders(cells, kind)[:BORDERS]]
     return "\n".join(lines)

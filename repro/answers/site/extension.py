@@ -21,6 +21,7 @@ POLICY = (
 )
 _word = "|".join(map(re.escape, sorted(WORDS, key=len, reverse=True)))
 # the beginning of a cell or of a bold part: `same direction (64 of 64)`
+NARROW = 5  # columns that a narrow screen shows
 BEGINNING = re.compile(rf"\s*(?:{_word})\b(?:, (?:{_word})\b)*")
 WORD = re.compile(rf"\b({_word})\b")
 CLAIM, ROW = re.compile(r"\b(C\d+)\b"), re.compile(r"(C\d+)\. ")
@@ -90,7 +91,8 @@ class ClaimLinks(SphinxTransform):
 
 
 class Claims(SphinxTransform):
-    """Show verdicts in tables as coloured chips, and mark the tables of claims, and those whose rows are one line."""
+    """Show verdicts in tables as coloured chips; mark the tables of claims, those whose rows are one line, and those
+    with too many columns for a narrow screen."""
 
     default_priority = 420
 
@@ -99,6 +101,8 @@ class Claims(SphinxTransform):
         for table in self.document.findall(nodes.table):
             if listed:
                 table["classes"].append("lines")
+            elif len(next(iter(table.findall(nodes.thead))).children[0].children) > NARROW:
+                table["classes"].append("cards")
             first = next(iter(table.findall(nodes.entry)), None)
             if first is not None and clean_astext(first) == "claim":
                 table["classes"].append("claims")

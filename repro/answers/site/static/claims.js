@@ -1,4 +1,4 @@
-// Tables of claims and of provenance: label each cell with its column, for cards on narrow screens; a row of one line opens
+// Tables of claims, of provenance and of many columns: label each cell with its column, for cards on narrow screens; a row of one line opens
 // by a click or Enter; add a filter by text and verdict above the list of a paper's claims.
 "use strict";
 
@@ -69,7 +69,7 @@ function hinted() {
 }
 
 document.addEventListener("DOMContentLoaded", () => {
-  const tables = [...document.querySelectorAll("table.claims, table.lines")];
+  const tables = [...document.querySelectorAll("table.claims, table.lines, table.cards")];
   tables.forEach(labelled);
   const cut = tables.filter((table) => table.classList.contains("lines"));
   cut.forEach(opened);

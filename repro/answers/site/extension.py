@@ -101,7 +101,7 @@ class Claims(SphinxTransform):
         for table in self.document.findall(nodes.table):
             if listed:
                 table["classes"].append("lines")
-            elif len(next(iter(table.findall(nodes.thead))).children[0].children) > NARROW:
+            elif len(list(table.findall(nodes.colspec))) > NARROW:
                 table["classes"].append("cards")
             first = next(iter(table.findall(nodes.entry)), None)
             if first is not None and clean_astext(first) == "claim":

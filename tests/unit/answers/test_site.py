@@ -97,6 +97,13 @@ def test_verdicts_are_chips_and_tables_of_claims_can_be_filtered(site):
     assert read(site.page("paper-claims")).find("script", src=re.compile("_static/claims.js"))
 
 
+def test_a_table_of_many_columns_is_cards_on_a_narrow_screen(tmp_path):
+    rows = ["\n".join(f"| {' | '.join([cell] * columns)} |" for cell in ("a", "---", "1")) for columns in (5, 6)]
+    site = build_html_site(put(tmp_path, {"index.md": "# I\n\n" + "\n\n".join(rows) + "\n"}), NOWHERE)
+    few, many = read(site.page("index")).select("article table")
+    assert "cards" not in few["class"] and "cards" in many["class"]
+
+
 def test_provenance_links_each_claim_to_its_row(tmp_path):
     claims = "# Claims\n\n| claim | paper |\n| --- | --- |\n| C5. is large | 2x |\n"
     provenance = "# Provenance\n\n| experiment | claims |\n| --- | --- |\n| fig4 | C2, C5 to C7 |\n"

@@ -10,7 +10,7 @@ import pandas as pd
 
 from repro.answers.claims import arithmetic
 from repro.answers.claims.arithmetic import Check, check_numbers, plain_number
-from repro.answers.claims.stats import TIMES, format_number
+from repro.answers.claims.stats import TIMES, format_number, format_percent
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Results
 
@@ -94,8 +94,8 @@ def _resnet50() -> list[Check]:
         _check("ResNet-50: weak scaling with 460 ms", paper.value(place, "460 ms", SOLO, "weak scaling on 64 nodes"),
                P * solo / single, TIMES, f"{P} times {solo:g} over {single:g} steps/s"),
         _check("ResNet-50: seconds a step of Synch-SGD (Deep500) with 460 ms", step, 1 / single + 0.46 * late, " s",
-               f"one node's computation 1 / {single:g} and the delay in {late:.0%} of the steps: as released each rank "
-               f"draws by itself, up to twice a step; with a late rank in every step "
+               f"one node's computation 1 / {single:g} and the delay in {format_percent(late)} of the steps: as "
+               f"released each rank draws by itself, up to twice a step; with a late rank in every step "
                f"{format_number(1 / single + 0.46)} s"),
     ]  # fmt: skip
 

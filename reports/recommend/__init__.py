@@ -170,7 +170,7 @@ def _short(value: float) -> str:
 
 
 def _setting(row: Emulated) -> str:
-    late = f", one late by {row.late:.0%}" if row.late else ""
+    late = f", one late by {format_percent(row.late)}" if row.late else ""
     return f"{row.model}, {row.workers} workers, {row.gbit:.3g} Gbit/s, ratio {row.ratio:.2g}{late}"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from repro.answers.claims.stats import format_percent
 from repro.answers.figures import looks
 from repro.answers.pages.files import Files
 from repro.answers.ranking.against import Contest
@@ -43,8 +44,8 @@ def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float, con
     )
     caption = (
         f"The fastest strategy (**simulated**: closed forms{dots}), for ResNet-50's "
-        f"gradient of 102 MB. Hatched: ahead of the second by less than {less:.0%}, by which ratios of simulated "
-        "steps may be off."
+        f"gradient of 102 MB. Hatched: ahead of the second by less than {format_percent(less)}, by which ratios of "
+        "simulated steps may be off."
     )
     text = f"{kind} {less} {[asdict(each.fastest) for each in here]}"
     return files.picture(lambda: draw_map(shown, less, here), text, f"map-{kind}", alt, caption, rows)
@@ -98,7 +99,7 @@ def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = (
         if row == len(late) - 1:
             axis.set_xlabel("Gbit/s")
         if column == 0:
-            lateness = f"one worker late by {late[row]:.0%}" if late[row] else "no worker late"
+            lateness = f"one worker late by {format_percent(late[row])}" if late[row] else "no worker late"
             axis.set_ylabel(f"{lateness}\ncomputation :\ncommunication")
     patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=read_candidates()[name].label) for name in fastest]
     figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False)

@@ -143,7 +143,7 @@ def test_a_published_run_replaces_none_of_another_model(monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "reference_root", lambda: tmp_path)
     of_models = [run(model={"name": name}, summary={"run": name}).record for name in ("mnist_mlp", "vgg19")]
     for record in of_models:
-        put_into_reference(SimpleNamespace(paper="pipesgd", archives=[]), [record], [])
+        put_into_reference(SimpleNamespace(paper="pipesgd", archives=[], replace=False), [record], [])
     assert len(reference.read("pipesgd", tmp_path)) == 2
 
 

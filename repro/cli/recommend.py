@@ -63,7 +63,7 @@ def cmd_map(args: argparse.Namespace) -> None:
     if args.simulations < 0:
         raise InputError(f"--simulations {args.simulations}: must be 0 or more")
 
-    from repro.answers.ranking import against, cells, emulated, headlines, published
+    from repro.answers.ranking import against, cells, emulated, paper_places, published
     from repro.answers.ranking import map as maps
     from repro.core import safe_files
     from repro.core.atomic import write_atomically
@@ -80,7 +80,7 @@ def cmd_map(args: argparse.Namespace) -> None:
         tables: dict[str, tuple[type, list[Any]]] = {
             "map": (cells.Cell, mapped),
             "published": (against.Compared, compared),
-            "headlines": (cells.Placed, [headlines.locate_headline(headline) for headline in headlines.HEADLINES]),
+            "headlines": (cells.Placed, [paper_places.locate_paper(place) for place in paper_places.PAPER_PLACES]),
             "emulated": (against.Emulated, emulated.emulated_rows()),
         }
         for name, (kind, rows) in tables.items():

@@ -1,4 +1,14 @@
-"""Tables of a paper's claims: the headlines, all claims by verdict, and by the paper's section."""
+"""Tables of a paper's claims: the headlines, all claims by verdict, and by the paper's section.
+
+Where a number comes from, from the page back to the disk:
+
+    a cell, "ours"        wording.ours: ClaimVerdict.estimate, an Interval
+    its range             claims.evaluate.evidence_interval, of the seeds or draws in Evidence
+    a number a seed       claims.evidence.outcome_of: the claim's verb over columns of runs (evaluate.compute_numbers)
+    a column of runs      records.run_columns: its path in a run's Record
+    the runs              records.catalogue.runs and .sweeps: results/*/summary.json and draws.jsonl, or
+                          results/reference/PAPER/runs.parquet and sweeps.parquet
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 import pytest
 
-from repro.answers.ranking import emulated, headlines, published
+from repro.answers.ranking import emulated, paper_places, published
 from repro.answers.ranking import map as maps
 from repro.answers.ranking.against import Compared, find_contests
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
@@ -108,7 +108,7 @@ def test_a_border_has_its_strategies_and_where_it_lies():
 def test_the_map_makes_its_folder_and_refuses_a_file(monkeypatch, tmp_path):
     monkeypatch.setattr(maps, "build_map", lambda simulations, say: [])
     monkeypatch.setattr(published, "published_settings", list)
-    monkeypatch.setattr(headlines, "HEADLINES", ())
+    monkeypatch.setattr(paper_places, "PAPER_PLACES", ())
     monkeypatch.setattr(emulated, "emulated_rows", list)
     main(["map", "--out", str(tmp_path / "new" / "folder")])
     assert from_csv(Cell, (tmp_path / "new" / "folder" / "map.csv").read_text()) == []

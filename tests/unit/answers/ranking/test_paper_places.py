@@ -6,15 +6,15 @@ from dataclasses import asdict
 
 import pytest
 
-from repro.answers.ranking import headlines
+from repro.answers.ranking import paper_places
 from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.cells import Placed
 from repro.answers.ranking.in_map import describe_headline, read_written
 
 
-@pytest.mark.parametrize("headline", headlines.HEADLINES, ids=lambda one: one.paper)
-def test_the_committed_place_of_a_headline_is_that_of_the_closed_forms(headline):
-    placed = headlines.locate_headline(headline)
+@pytest.mark.parametrize("place", paper_places.PAPER_PLACES, ids=lambda place: place.paper)
+def test_the_committed_place_of_a_headline_is_that_of_the_closed_forms(place):
+    placed = paper_places.locate_paper(place)
     (committed,) = (one for one in read_written(Placed, "headlines") if one.page == placed.page)
     for name, value in asdict(committed).items():
         assert getattr(placed, name) == (pytest.approx(value, rel=1e-4) if isinstance(value, float) else value), name

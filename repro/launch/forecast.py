@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from repro.experiment.run import Run
 from repro.records import kinds
+from repro.records.identity import Identity
 from repro.records.record import Found, Record, TrainResult
 from repro.records.variants import REFERENCE, finished_at
 
@@ -55,18 +56,18 @@ class Workload(NamedTuple):
 
     @classmethod
     def planned(cls, run: Run) -> Workload:
-        config = run.config
-        variant = (run.variant, run.testbed, config.model.name)
-        place, kind = (config.paper, config.experiment), kinds.of_config(config.plain())
-        return cls(place, variant, kind, run.key, config.scale, run.iterations, run.hardware.get("class"))
+        kind, machine = kinds.of_config(run.config.plain()), run.hardware.get("class")
+        return cls._of(run.config.identity, kind, run.key, run.iterations, machine)
 
     @classmethod
     def finished(cls, record: Record) -> Workload:
-        identity, result = record.identity, record.result
-        variant = (identity.variant, identity.testbed.name, identity.model.name if identity.model else None)
-        iterations = result.iterations if isinstance(result, TrainResult) else None
-        place, machine = (identity.paper, identity.experiment), record.hardware.class_
-        return cls(place, variant, record.kind, record.key, identity.scale, iterations, machine)
+        iterations = record.result.iterations if isinstance(record.result, TrainResult) else None
+        return cls._of(record.identity, record.kind, record.key, iterations, record.hardware.class_)
+
+    @classmethod
+    def _of(cls, identity: Identity, kind: str, key: str, iterations: float | None, machine: str | None) -> Workload:
+        variant = (identity.variant, identity.testbed.name, identity.model and identity.model.name)
+        return cls((identity.paper, identity.experiment), variant, kind, key, identity.scale, iterations, machine)
 
     def takes_as_long_as(self, other: Workload) -> bool:
         """Whether another run of the same variant takes as long: the same run, or one of the same scale."""

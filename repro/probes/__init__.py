@@ -12,7 +12,9 @@ Other packages register theirs through the entry-point group `repro.probes` (NAM
     run_alone(config)                   in the place of `run`: measures on one rank, without communication
 
 A probe whose computation may be slept has an entry `computation: sleep` in its options and its result
-(`repro.records.kinds`). `repro/probes/shared/` contains code that several probes use.
+(`repro.records.kinds`). `repro/probes/shared/` contains code that several probes use. A probe of the project also needs
+an experiment (`paper_configs/experiment`, `program: NAME`) and its version in `repro/experiment/versions.lock`
+(`make versions`).
 """
 
 from __future__ import annotations

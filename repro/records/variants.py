@@ -2,7 +2,8 @@
 
 Runs are `alike` if their configurations are equal, but for the seed; only such runs may be averaged. A `place` may hold
 several that are not, of which the `newest` counts. A figure shows only runs of `comparable` conditions. A `label` says
-how a run differs from its experiment's own variant.
+how a run differs from its experiment's own variant. Whether a run has to be made again is its key's business
+(`repro.experiment.key`), which also holds versions of code and the seed.
 
 Other modules choose among runs by what they ask here, and decide something else: which group of comparable runs a page
 shows (`repro.answers.tables.selection`), whose duration says how long a run takes (`repro.launch.forecast`).

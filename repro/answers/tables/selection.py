@@ -61,8 +61,12 @@ def grouped(runs: Runs, varies: Sequence[str] = (), variants: Sequence[str] = ()
 
 
 def _order(run: Found, variants: Mapping[str, int]) -> Key:
-    place = (run.identity.testbed.name, model(run), run.identity.workers, run.label, run.identity.breakdown)
-    return (variants.get(run.label, len(variants)), *place, run.identity.seed)
+    return (variants.get(run.label, len(variants)), *_place_in_group(run), run.identity.seed)
+
+
+def _place_in_group(run: Found) -> Key:
+    """What the seeds of one mark or cell share."""
+    return (run.identity.testbed.name, model(run), run.identity.workers, run.label, run.identity.breakdown)
 
 
 def _of_newest_testbeds(records: Mapping[int, Found], numbers: Sequence[int]) -> list[int]:
@@ -85,9 +89,8 @@ def _of_each(records: Mapping[int, Found], numbers: Sequence[int]) -> tuple[list
     made_with = dict(zip(numbers, digest_configurations([records[number].identity for number in numbers]), strict=True))
     for number in sorted(numbers, key=lambda number: recency(records[number])):
         run = records[number]
-        identity = run.identity
-        place = (run.label, identity.testbed.name, model(run), identity.workers, identity.breakdown)
-        places.setdefault(place, {}).setdefault(made_with[number], {})[identity.seed] = number
+        of_place = places.setdefault(_place_in_group(run), {})
+        of_place.setdefault(made_with[number], {})[run.identity.seed] = number
     chosen: list[int] = []
     others: list[int] = []
     for by_options in places.values():

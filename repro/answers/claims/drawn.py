@@ -128,6 +128,17 @@ def is_part(form: Any) -> TypeGuard[type[Part]]:
     return isinstance(form, type) and issubclass(form, Part)
 
 
+def runs_beside(group: Runs, at_draws: Runs, experiment: str) -> dict[int, Runs]:
+    """draw -> the experiment's runs of a group, and those of other experiments at that draw."""
+    trained = group.where(experiment=experiment)
+    joined = trained.joined(at_draws)
+    draws: dict[int, list[int]] = {}
+    for number, run in joined.records.items():
+        if run.identity.experiment != experiment:
+            draws.setdefault(run.identity.seed, []).append(number)
+    return {draw: joined.only([*trained.records, *draws[draw]]) for draw in sorted(draws)}
+
+
 def erring(runs: Runs, errors: Residuals) -> Runs:
     """Runs without assumed inputs, each repeated with `ERRORS` draws of the validated error."""
 

@@ -72,6 +72,7 @@ class ClaimEvaluator:
     results: Path | None = None
     drawn: Callable[[str], Sweeps | None] = lambda _: None
     _made: dict[tuple[Sweeps | Runs, str], Runs] = field(default_factory=dict)
+    _beside: dict[str, Mapping[int, Runs]] = field(default_factory=dict)
 
     def verdicts(self) -> list[ClaimVerdict]:
         """One a claim and kind of number, in the file's order."""
@@ -117,13 +118,10 @@ class ClaimEvaluator:
         sweeps = self.drawn(claim.experiment)
         if claim.value is None or claim.value.function is None or sweeps is None:
             return None
-        trained = group.where(experiment=claim.experiment)
-        joined = trained.joined(self.runs_at_draws(sweeps, self.errors_for(group)))
-        draws: dict[int, list[int]] = {}
-        for number, run in joined.records.items():
-            if run.identity.experiment != claim.experiment:
-                draws.setdefault(run.identity.seed, []).append(number)
-        outcomes = {n: outcome_of(claim, joined.only([*trained.records, *draws[n]])).values for n in sorted(draws)}
+        if claim.experiment not in self._beside:
+            at_draws = self.runs_at_draws(sweeps, self.errors_for(group))
+            self._beside[claim.experiment] = drawn.runs_beside(group, at_draws, claim.experiment)
+        outcomes = {n: outcome_of(claim, runs).values for n, runs in self._beside[claim.experiment].items()}
         values = {n: [*of_seeds.values()] for n, of_seeds in outcomes.items() if of_seeds}  # else a side lacks the draw
         if not any(Sample(each, drawn=True).varies for each in zip(*values.values(), strict=False)):
             return None

@@ -13,7 +13,7 @@ Where a number comes from, from the page back to the disk:
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.decisive import choose_verdict
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, TIMES
-from repro.answers.claims.verdict import GIVEN, HEADINGS, NOT_JUDGED, NOT_RUN, OPEN, REPRODUCED
+from repro.answers.claims.verdict import GIVEN, HEADINGS, NOT_JUDGED, NOT_RUN, REPRODUCED
 from repro.answers.figures.specification import Experiment
 from repro.answers.pages import cells as tables
 from repro.answers.pages import settling, wording
@@ -110,16 +110,16 @@ class ClaimTables:
     @property
     def open_accuracies(self) -> str:
         """The numbers of the claims about accuracy that are open and no headlines."""
-        return self._other_accuracies(lambda answer: answer == OPEN)
+        return self._other_accuracies(decided=False)
 
     @property
     def decided_accuracies(self) -> str:
         """The numbers of the claims about accuracy that are decided and no headlines."""
-        return self._other_accuracies(lambda answer: answer != OPEN)
+        return self._other_accuracies(decided=True)
 
-    def _other_accuracies(self, chosen: Callable[[str], bool]) -> str:
+    def _other_accuracies(self, decided: bool) -> str:
         others = [each for each in self.accuracies if not each.claim.headline]
-        return ranges([self.numbers[each.claim.id] for each in others if chosen(each.verdict.answer)])
+        return ranges([self.numbers[each.claim.id] for each in others if each.verdict.decided == decided])
 
     def _short_reason(self, judged: ClaimVerdict) -> str:
         """The first reason in a few words, and what it rests on."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repro.core.errors import InputError, unknown_name
+from repro.records.run_columns import SHARES
 
 TOP = 5  # of metric top5
 
@@ -16,7 +17,6 @@ class Metric:
 
     label     the displayed name
     tasks     and `kinds` of the data sets for which it is defined (`repro.data.base`; None: every kind)
-    share     whether it is a share of the samples, so at most 1
     module    the module with `score(model, split, device)`, loaded by name, so that only runs with this metric depend
               on that code; None: it is computed together with the loss
     """
@@ -25,7 +25,6 @@ class Metric:
     lower_is_better: bool = False
     tasks: tuple[str, ...] = ("classification", "text")
     kinds: tuple[str, ...] | None = None
-    share: bool = False
     module: str | None = None
 
     def of(self, task: str, kind: str) -> bool:
@@ -34,9 +33,8 @@ class Metric:
 
 
 METRICS = {
-    "top1": Metric("accuracy", share=True),  # share of samples whose most likely class is the right one
-    # share whose right class is among the five most likely; for more than 5 classes
-    "top5": Metric("top-5 accuracy", share=True),
+    "top1": Metric("accuracy"),  # share of samples whose most likely class is the right one
+    "top5": Metric("top-5 accuracy"),  # share whose right class is among the five most likely; for more than 5 classes
     "perplexity": Metric("perplexity", lower_is_better=True, tasks=("text",)),  # e to the mean cross-entropy of a word
     # decoded captions, compared with all human captions
     "meteor": Metric(
@@ -78,7 +76,7 @@ def check_metric(name: str, dataset: str, targets: Sequence[float] = ()) -> None
             f"metric={name}: is defined for {' and '.join(metric.kinds or metric.tasks)}, and data set '{dataset}' has "
             f"{what}; metrics for it: {fitting}"
         )
-    if metric.share and (beyond := [target for target in targets if not 0 <= target <= 1]):
+    if name in SHARES and (beyond := [target for target in targets if not 0 <= target <= 1]):
         raise InputError(f"targets={beyond[0]:g}: {name} is a share; must be 0 to 1")
 
 

@@ -18,11 +18,12 @@ def add_commands(commands: Any) -> None:
         "model", help="a model (resnet50, bert_base), FILE.py:Class of a module, or FILE.json of `repro profile`"
     )
     recommend.add_argument(
-        "--bandwidth",
-        required=True,
-        metavar="BITS",
-        help="measured goodput between two machines, bits/s: 10g, 940m (not used if all workers are in one)",
+        "--bandwidth", metavar="BITS", help="line rate of a machine's network card, bits/s: 10g; its goodput is drawn"
     )
+    recommend.add_argument(
+        "--goodput", metavar="BITS", help="instead, what you measured between two machines: 9.4g, 940m"
+    )
+    recommend.add_argument("--transport", default="tcp", help="of the messages over the line: tcp (default) or rdma")
     recommend.add_argument("--workers", required=True, type=int, help="GPUs that compute")
     recommend.add_argument(
         "--latency",
@@ -31,6 +32,9 @@ def add_commands(commands: Any) -> None:
     )
     recommend.add_argument(
         "--gpus-per-node", type=int, default=1, metavar="N", help="GPUs in a machine, which share its network card"
+    )
+    recommend.add_argument(
+        "--intra", metavar="LINK", help="between the GPUs of a machine: nvlink, pcie3, pcie4, or GB/s (default: drawn)"
     )
     recommend.add_argument(
         "--step-ms", type=float, metavar="MS", help="time of one worker's forward and backward pass on a minibatch"
@@ -45,6 +49,13 @@ def add_commands(commands: Any) -> None:
     )
     recommend.add_argument(
         "--memory", metavar="BYTES", help="memory of a GPU: 16G; strategies that need more come last"
+    )
+    recommend.add_argument(
+        "--measured",
+        action="append",
+        default=[],
+        metavar="TIME@WORKERS",
+        help="an iteration of your own run with DDP, as 412ms@8: scales all predictions; may be repeated",
     )
     recommend.add_argument("--input", metavar="SHAPE", help="shape of a module's sample: 3,224,224; 128 for words")
     recommend.add_argument("--all", action="store_true", help="print all rows of the table, not only the best")
@@ -76,10 +87,9 @@ def cmd_map(args: argparse.Namespace) -> None:
             raise InputError(f"--out {folder}: no folder can be made there ({error.strerror or error})") from None
     mapped = maps.build_map(args.simulations, lambda line: print(line, file=sys.stderr))
     if folder:
-        compared = [row for setting in published.published_settings() for row in published.compare_measured(setting)]
         tables: dict[str, tuple[type, list[Any]]] = {
             "map": (cells.Cell, mapped),
-            "published": (against.Compared, compared),
+            "published": (against.Compared, published.compare_published()),
             "headlines": (cells.Placed, [paper_places.locate_paper(place) for place in paper_places.PAPER_PLACES]),
             "emulated": (against.Emulated, emulated.emulated_rows()),
         }
@@ -89,31 +99,20 @@ def cmd_map(args: argparse.Namespace) -> None:
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:
-    from repro.answers.ranking.arguments import check_arguments, check_model
+    from repro.answers.ranking.arguments import Question, check_model
 
-    shape = _shape(args.input)
-    check_model(args.model)
-    check_arguments(
-        args.bandwidth, args.workers, args.latency, args.gpus_per_node, args.step_ms, args.gpu, args.batch,
-        args.imbalance, args.memory,
+    asked = Question(
+        args.model, args.bandwidth, args.workers, args.goodput, args.transport, args.latency, args.gpus_per_node,
+        args.intra, args.step_ms, args.gpu, args.batch, args.imbalance, args.memory, _shape(args.input),
+        args.measured,
     )  # fmt: skip
+    check_model(asked.model)
+    asked.check()
 
     from repro.answers.ranking import text
-    from repro.answers.ranking.answer import recommend  # imports PyTorch
+    from repro.answers.ranking.answer import answer_question  # imports PyTorch
 
-    answer = recommend(
-        args.model,
-        args.bandwidth,
-        args.workers,
-        latency=args.latency,
-        gpus_per_node=args.gpus_per_node,
-        step_ms=args.step_ms,
-        gpu=args.gpu,
-        batch=args.batch,
-        imbalance=args.imbalance,
-        memory_bytes=args.memory,
-        shape=shape,
-    )
+    answer = answer_question(asked)
     print(
         json.dumps(text.plain_answer(answer), indent=1, allow_nan=False)
         if args.json

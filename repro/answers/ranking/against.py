@@ -5,9 +5,10 @@ It does not import PyTorch: pages are built from these files alone.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -20,7 +21,11 @@ TIE = 0.05  # a strategy within this share of another is not slower
 
 @dataclass(frozen=True)
 class Compared:
-    """A measured throughput beside the predicted one and its interval, samples/s; candidate: the one that predicts."""
+    """A measured throughput beside predicted ones, samples/s; candidate: the one that predicts.
+
+    form: by the closed form alone. predicted, low, high: with errors of other sources, and its interval. own_run,
+    own_low, own_high: the same with another run of its setting given. formula: by hand.
+    """
 
     setting: str
     source: str
@@ -30,13 +35,23 @@ class Compared:
     system: str
     candidate: str
     measured: float
+    form: float
+    formula: float
     predicted: float
     low: float
     high: float
+    own_run: float | None = None
+    own_low: float | None = None
+    own_high: float | None = None
 
     @property
     def ratio(self) -> float:
         return self.predicted / self.measured
+
+    @property
+    def error(self) -> float:
+        """The logarithm of measured over the closed form's seconds."""
+        return math.log(self.form / self.measured)
 
     @property
     def place(self) -> str:
@@ -47,10 +62,37 @@ class Compared:
         """(measured, predicted), a sample."""
         return 1 / self.measured, 1 / self.predicted
 
+    def by(self, column: str) -> Compared:
+        """The row with another column as its prediction."""
+        ends = {"own_run": (self.own_low, self.own_high)}.get(column, (self.low, self.high))
+        value = getattr(self, column)
+        return replace(self, predicted=value, low=ends[0] or value, high=ends[1] or value)
+
 
 def median_error(rows: Sequence[Compared]) -> float:
     """The median of |predicted / measured - 1|."""
     return statistics.median(abs(row.ratio - 1) for row in rows)
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How good the 90 % intervals of rows are; published.yaml explains the terms."""
+
+    inside: int
+    rows: int
+    score: float
+    width: float
+
+    @classmethod
+    def of(cls, rows: Sequence[Compared]) -> Intervals:
+        widths = [row.high / row.low for row in rows]
+        outside = [math.log(max(row.low / row.measured, row.measured / row.high, 1.0)) for row in rows]
+        score = statistics.fmean(math.log(width) + 20 * away for width, away in zip(widths, outside))
+        return cls(sum(not away for away in outside), len(rows), score, statistics.median(widths))
+
+    @property
+    def coverage(self) -> float:
+        return self.inside / self.rows
 
 
 @dataclass(frozen=True)

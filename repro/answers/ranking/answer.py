@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from repro.answers.claims.verdict import range_within_90
-from repro.answers.ranking import draws, flips, forms, memory, question, simulate, statistical
-from repro.answers.ranking.arguments import SIZES, parse_amount
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, read_candidates
+from repro.answers.ranking import draws, flips, forms, memory, question, statistical
+from repro.answers.ranking.arguments import SIZES, Question, parse_amount
+from repro.answers.ranking.calibration import Calibration, committed_calibration
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, USUAL, Candidate, read_candidates
 from repro.answers.ranking.setting import Setting
 from repro.answers.ranking.simulate import Step
 from repro.answers.ranking.statistical import Cost
@@ -19,6 +22,7 @@ from repro.core.errors import InputError
 
 SIMULATED = 3  # candidates of a comparison to simulate at most
 MESSAGES = 20_000  # in all, after which no further simulation begins: a count, so that no answer depends on the load
+OVERHEAD = "overhead"  # the part of a step that frameworks and clusters add
 MOST_RANKS = 8  # of a simulation
 OFTEN = 0.5  # a strategy less than 1 % slower ties if it is the fastest at least so often, relative to the first
 
@@ -58,7 +62,7 @@ class Answer:
     """Rows by predicted seconds, those that do not fit the memory last; known: names of the inputs that are not drawn.
 
     flips: comparison -> changes of the fastest; halved: comparison -> (fastest, seconds) at half of the bandwidth.
-    errors: the source of the simulation's errors.
+    errors: the source of the predictions' errors.
     """
 
     load: Workload
@@ -95,44 +99,80 @@ class Answer:
 
 def recommend(
     model: str,
-    bandwidth: float | str,
+    bandwidth: float | str | None,
     workers: int,
     *,
+    goodput: float | str | None = None,
+    transport: str = "tcp",
     latency: float | str | None = None,
     gpus_per_node: int = 1,
+    intra: float | str | None = None,
     step_ms: float | None = None,
     gpu: str | None = None,
     batch: int = 32,
     imbalance: float | None = None,
     memory_bytes: float | str | None = None,
     shape: Sequence[int] | None = None,
+    measured: Sequence[str] = (),
 ) -> Answer:
     """Rank strategies for a model on a network.
 
     model          a model's name, FILE.py:Class of a module without arguments, or a profile FILE.json
-    bandwidth      measured goodput between two machines: bits/s, or a text as "10g"
+    bandwidth      line rate of a machine's network card: bits/s, or a text as "10g"; what it delivers is drawn
     workers        number of GPUs that compute
+    goodput        instead of bandwidth, what you measured between two machines: bits/s, or a text as "9.4g"
+    transport      of the messages over the line: "tcp" or "rdma"
     latency        of a small message, one way: seconds, or a text as "50us"; None: drawn
+    intra          between GPUs of a machine: "nvlink", "pcie3", "pcie4", or GB/s; None: drawn
     step_ms        forward and backward pass of one worker's minibatch; or `gpu`, a GPU of the papers' testbeds
     batch          samples of one worker's minibatch
     imbalance      delay of one random worker in each iteration, a share of its computation; None: drawn, 0 to 0.05
     memory_bytes   of a GPU: bytes, or a text as "16G"
     shape          of one sample of a module
+    measured       iterations of your own runs with DDP, as "412ms@8": all predictions are scaled to them
 
     InputError for invalid arguments.
     """
-    setting, load, known, notes = question.parse_question(
-        model, bandwidth, workers, latency, gpus_per_node, step_ms, gpu, batch, imbalance, shape
-    )
-    most = None if memory_bytes is None else parse_amount(memory_bytes, "memory", SIZES)
-    return rank_strategies(setting, load, known, most, notes)
+    asked = Question(
+        model, bandwidth, workers, goodput, transport, latency, gpus_per_node, intra, step_ms, gpu, batch, imbalance,
+        memory_bytes, shape, measured,
+    )  # fmt: skip
+    return answer_question(asked)
+
+
+def answer_question(asked: Question) -> Answer:
+    setting, load, known, notes = question.parse_question(asked)
+    most = None if asked.memory_bytes is None else parse_amount(asked.memory_bytes, "memory", SIZES)
+    usual = read_candidates()[USUAL]
+    runs = [Run(seconds, usual, workers, min(workers, asked.gpus_per_node)) for seconds, workers in asked.own_runs]
+    return rank_strategies(setting, load, known, most, notes, calibration=committed_calibration(), runs=runs)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A user's own run: seconds of an iteration."""
+
+    seconds: float
+    candidate: Candidate
+    workers: int
+    gpus_per_node: int = 1
+
+    def log_ratio(self, drawn: Setting) -> float:
+        """The logarithm of the run's seconds over the closed form's with a draw's inputs; InputError if it has none."""
+        where = replace(drawn, workers=self.workers, gpus_per_node=self.gpus_per_node)
+        step = forms.closed_form_step(self.candidate, where)
+        if step is None:
+            raise InputError(f"measured: {self.candidate.label} is impossible with {self.workers} workers")
+        return math.log(self.seconds / step.seconds)
 
 
 def rank_strategies(
     setting: Setting, load: Workload, known: Sequence[str], most: float | None = None, notes: Sequence[str] = (),
-    chosen: Mapping[str, Candidate] | None = None, simulating: bool = True,
+    chosen: Mapping[str, Candidate] | None = None, simulating: bool = True, calibration: Calibration | None = None,
+    runs: Sequence[Run] = (),
 ) -> Answer:  # fmt: skip
-    """The answer for a setting; most: bytes of memory; chosen: the only candidates, without flips."""
+    """The answer for a setting; most: bytes of memory; chosen: the only candidates, without flips; calibration: errors
+    of predictions; runs: the user's own."""
     among = read_candidates() if chosen is None else chosen
     points = {name: step for name, each in among.items() if (step := forms.closed_form_step(each, setting))}
     nbytes = {name: memory.peak_bytes(among[name], setting, load.activations) for name in points}
@@ -144,7 +184,12 @@ def rank_strategies(
     simulated_s = simulate_best(among, {name: points[name] for name in fitting}, setting) if simulating else {}
     for name, seconds in simulated_s.items():
         points[name] = rescale_step(points[name], seconds)
-    at, errors = at_draws(among, points, setting, known)
+    chosen_points = {name: among[name] for name in points}
+    at = at_draws(chosen_points, points, setting, known, calibration, runs)
+    points = {
+        name: with_overhead(step, middle_error(among[name], setting, calibration, runs))
+        for name, step in points.items()
+    }
     fitting_at = {name: at[name] for name in fitting}
     rows = []
     for name in sorted(points, key=lambda name: (not fits[name], points[name].seconds)):
@@ -156,7 +201,7 @@ def rank_strategies(
     kinds = [kind for kind in (SYNCHRONOUS, ANY) if chosen is None]
     changes = {kind: flips.find_flips(among, setting, fits, kind) for kind in kinds}
     halved = {kind: flips.fastest_at_half(among, setting, fits, kind) for kind in kinds}
-    return Answer(load, setting, tuple(known), rows, changes, halved, errors, tuple(notes))
+    return Answer(load, setting, tuple(known), rows, changes, halved, str(calibration or "none"), tuple(notes))
 
 
 def format_gigabytes(nbytes: float) -> str:
@@ -174,8 +219,8 @@ def simulate_best(among: Mapping[str, Candidate], points: Mapping[str, Step], se
     ):
         if messages > MESSAGES:
             break
-        step = simulate.simulate_step(among[name], setting)
-        seconds[name], messages = step.seconds, messages + step.messages
+        seconds[name], sent = forms.simulate_seconds(among[name], setting)
+        messages += sent
     return seconds
 
 
@@ -199,21 +244,38 @@ def rescale_step(step: Step, seconds: float) -> Step:
     return Step(seconds, parts, step.hidden_s)
 
 
+def with_overhead(step: Step, error: float) -> Step:
+    """The step that is longer by an error, a part of its own; if it is shorter, all its parts are."""
+    more = step.seconds * math.expm1(error)
+    if more >= 0:
+        return Step(step.seconds + more, {**step.phases, OVERHEAD: more}, step.hidden_s)
+    parts = {name: part * math.exp(error) for name, part in step.phases.items()}
+    return Step(step.seconds + more, parts, step.hidden_s)
+
+
+def middle_error(candidate: Candidate, setting: Setting, calibration: Calibration | None, runs: Sequence[Run]) -> float:
+    """The error of the prediction in the middle: the user's runs', else the median of those that sources show."""
+    if runs:
+        return statistics.fmean(run.log_ratio(setting) for run in runs)
+    return calibration.errors_of(candidate).shared(0.5) if calibration else 0.0
+
+
 def at_draws(
-    among: Mapping[str, Candidate], points: Mapping[str, Step], setting: Setting, known: Sequence[str]
-) -> tuple[dict[str, list[float]], str]:
-    """(seconds at each draw of the unknown inputs and of the validation's errors, the source of these errors)"""
+    among: Mapping[str, Candidate], points: Mapping[str, Step], setting: Setting, known: Sequence[str],
+    calibration: Calibration | None = None, runs: Sequence[Run] = (),
+) -> dict[str, list[float]]:  # fmt: skip
+    """Candidate -> seconds at each draw of the unknown inputs and of the errors."""
     centre = {name: forms.closed_form_step(among[name], setting) for name in points}
-    names = {name: among[name].simulated()[0] for name in points}
-    residuals = draws.simulation_errors(set(names.values()), setting.nbytes)
+    errors = calibration.drawn(among, draws.DRAWS, shared=not runs) if calibration else {}
     seconds: dict[str, list[float]] = {name: [] for name in points}
     for number, drawn in enumerate(draws.drawn_settings(setting, known)):
-        error = residuals.of_draw(number) if residuals else None
+        given = statistics.fmean(run.log_ratio(drawn) for run in runs) if runs else 0.0
         for name, point in points.items():
             step, base = forms.closed_form_step(among[name], drawn), centre[name]
             moved = step.seconds / base.seconds if step and base else 1.0
-            seconds[name].append(point.seconds * moved * (error.factor_of(names[name]) if error else 1.0))
-    return seconds, residuals.source if residuals else "none: no results of the validation"
+            error = given + (errors[name][number] if calibration else 0.0)
+            seconds[name].append(point.seconds * moved * math.exp(error))
+    return seconds
 
 
 def fastest_shares(

@@ -6,50 +6,128 @@ Nothing here imports PyTorch, so that a wrong argument is answered at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from repro.algorithms.pipeline.profile import load_profile
+from repro.answers.ranking.links import LINKS, TRANSPORTS, Link
 from repro.core import own_code
 from repro.core.errors import InputError, unknown_name
 from repro.experiment import files, limits
 
 SLOWEST, FASTEST = 1e6, 1e14  # bits/s
+SLOWEST_INSIDE, FASTEST_INSIDE = 1e8, 1e13  # bytes/s, inside a machine
 SIZES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}  # bits/s, bytes
 SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 LONGEST_LATENCY, LONGEST_STEP = 10.0, 1e4  # seconds
 LEAST_OF_GPUS = 2e12  # FLOP/s at peak
 
 
-def check_arguments(
-    bandwidth: float | str, workers: int, latency: float | str | None, gpus_per_node: int, step_ms: float | None,
-    gpu: str | None, batch: int, imbalance: float | None, memory: float | str | None = None,
-) -> None:  # fmt: skip
-    """InputError for the first argument that cannot be."""
-    for name, value in (("workers", workers), ("gpus-per-node", gpus_per_node), ("batch", batch)):
-        if type(value) is not int or value < 1:
-            raise InputError(f"{name} {value}: must be a whole number, 1 or more")
-    limits.check_limit("workers", workers, limits.RANKS)
-    if workers > gpus_per_node and workers % gpus_per_node:
-        raise InputError(f"gpus-per-node {gpus_per_node}: must divide the {workers} workers, or be as many or more")
-    if "B" in str(bandwidth):
-        raise InputError(f"bandwidth {bandwidth}: B is bytes; must be bits a second, 1m to 100000g, as 10g or 10Gbit/s")
-    bits = parse_amount(bandwidth, "bandwidth", SIZES)
+@dataclass(frozen=True)
+class Question:
+    """The arguments of `recommend`, which explains them."""
+
+    model: str
+    bandwidth: float | str | None
+    workers: int
+    goodput: float | str | None = None
+    transport: str = "tcp"
+    latency: float | str | None = None
+    gpus_per_node: int = 1
+    intra: float | str | None = None
+    step_ms: float | None = None
+    gpu: str | None = None
+    batch: int = 32
+    imbalance: float | None = None
+    memory_bytes: float | str | None = None
+    shape: Sequence[int] | None = None
+    measured: Sequence[str] = ()
+
+    @property
+    def own_runs(self) -> list[tuple[float, int]]:
+        """(seconds of an iteration, workers) of each of the user's own runs."""
+        return [parse_run(text) for text in self.measured]
+
+    @property
+    def in_one_machine(self) -> bool:
+        return self.workers <= self.gpus_per_node
+
+    @property
+    def link(self) -> Link | None:
+        """The kind of link inside a machine, if it is named."""
+        return next((link for link in LINKS if link == self.intra), None)
+
+    @property
+    def intra_rate(self) -> float | None:
+        """The rate of the link inside a machine, bytes/s, if it is given."""
+        if self.intra is None or self.link:
+            return None
+        return 1e9 * parse_amount(str(self.intra).lower().removesuffix("/s").removesuffix("gb"), "intra", {"": 1.0})
+
+    def check(self) -> None:
+        """InputError for the first argument that cannot be."""
+        for name, value in (("workers", self.workers), ("gpus-per-node", self.gpus_per_node), ("batch", self.batch)):
+            if type(value) is not int or value < 1:
+                raise InputError(f"{name} {value}: must be a whole number, 1 or more")
+        limits.check_limit("workers", self.workers, limits.RANKS)
+        if not self.in_one_machine and self.workers % self.gpus_per_node:
+            raise InputError(
+                f"gpus-per-node {self.gpus_per_node}: must divide the {self.workers} workers, or be as many or more"
+            )
+        self._check_links()
+        if self.step_ms is not None and self.gpu is not None:
+            raise InputError("step_ms and gpu: give one of them")
+        if (ms := self.step_ms) is not None and not 0 < ms <= 1e3 * LONGEST_STEP:
+            raise InputError(f"step_ms {ms:g}: must be milliseconds, above 0 and at most {1e3 * LONGEST_STEP:,.0f}")
+        if (late := self.imbalance) is not None and not 0 <= late <= 100:
+            raise InputError(f"imbalance {late:g}: must be a share of the computation, 0 or more and at most 100")
+        if self.memory_bytes is not None:
+            parse_amount(self.memory_bytes, "memory", SIZES)
+        if self.gpu is not None:
+            devices_of(self.gpu)
+        for _, workers in self.own_runs:
+            if workers > self.gpus_per_node and workers % self.gpus_per_node:
+                raise InputError(f"measured: gpus-per-node {self.gpus_per_node} must divide its {workers} workers")
+
+    def _check_links(self) -> None:
+        for name, rate in (("bandwidth", self.bandwidth), ("goodput", self.goodput)):
+            if rate is not None:
+                check_rate(name, rate)
+        if self.bandwidth is not None and self.goodput is not None:
+            raise InputError("bandwidth and goodput: give one of them, the line rate or what you measured")
+        if self.bandwidth is None and self.goodput is None and not self.in_one_machine:
+            raise InputError("bandwidth: is missing; give it (the line rate), or goodput (what you measured), as 10g")
+        if self.transport not in TRANSPORTS:
+            raise unknown_name("transport", self.transport, TRANSPORTS)
+        try:
+            rate = self.intra_rate
+        except InputError:
+            raise InputError(f"intra {self.intra}: must be {', '.join(LINKS)} or GB/s, as 12") from None
+        if rate is not None and not SLOWEST_INSIDE <= rate <= FASTEST_INSIDE:
+            raise InputError(f"intra {self.intra}: must be 0.1 to 10000 GB/s")
+        latency = self.latency
+        if latency is not None and (alpha_s := parse_amount(latency, "latency", SECONDS, least=0.0)) > LONGEST_LATENCY:
+            raise InputError(f"latency {latency}: is {alpha_s:g} s; must be at most {LONGEST_LATENCY:g} s, as 50us")
+
+
+def parse_run(text: str) -> tuple[float, int]:
+    """(seconds, workers) of a user's run, as 412ms@8."""
+    seconds, at, workers = str(text).partition("@")
+    if not at or not workers.strip().isdecimal() or int(workers) < 1:
+        raise InputError(f"measured {text}: must be the time of an iteration, @, and the workers, as 412ms@8")
+    limits.check_limit("workers", int(workers), limits.RANKS)
+    return parse_amount(seconds, "measured", SECONDS), int(workers)
+
+
+def check_rate(name: str, rate: float | str) -> None:
+    """InputError for what is no rate of a network in bits a second."""
+    if "B" in str(rate):
+        raise InputError(f"{name} {rate}: B is bytes; must be bits a second, 1m to 100000g, as 10g or 10Gbit/s")
+    bits = parse_amount(rate, name, SIZES)
     if not SLOWEST <= bits <= FASTEST:
-        raise InputError(f"bandwidth {bandwidth}: is {bits:g} bits a second; must be 1m to 100000g, as 10g")
-    if step_ms is not None and gpu is not None:
-        raise InputError("step_ms and gpu: give one of them")
-    if step_ms is not None and not 0 < step_ms <= 1e3 * LONGEST_STEP:
-        raise InputError(f"step_ms {step_ms:g}: must be milliseconds, above 0 and at most {1e3 * LONGEST_STEP:,.0f}")
-    if imbalance is not None and not 0 <= imbalance <= 100:
-        raise InputError(f"imbalance {imbalance:g}: must be a share of the computation, 0 or more and at most 100")
-    if latency is not None and (alpha_s := parse_amount(latency, "latency", SECONDS, least=0.0)) > LONGEST_LATENCY:
-        raise InputError(f"latency {latency}: is {alpha_s:g} s; must be at most {LONGEST_LATENCY:g} s, as 50us")
-    if memory is not None:
-        parse_amount(memory, "memory", SIZES)
-    if gpu is not None:
-        devices_of(gpu)
+        raise InputError(f"{name} {rate}: is {bits:g} bits a second; must be 1m to 100000g, as 10g")
 
 
 def check_model(model: str) -> None:

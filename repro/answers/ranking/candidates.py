@@ -47,6 +47,10 @@ class Candidate(Model):
         """(name, all options) of the strategy of this project that represents it in virtual time."""
         return _simulated(self.strategy, json.dumps(self.options))
 
+    def own(self) -> tuple[str, dict[str, Any]]:
+        """(name, all options) of the strategy itself."""
+        return self.strategy, asdict(PLUGINS["strategy"].load(self.strategy).parse(self.options))
+
 
 @cache
 def _simulated(strategy: str, options: str) -> tuple[str, dict[str, Any]]:

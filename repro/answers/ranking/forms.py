@@ -6,16 +6,12 @@ and link of the strategy, and the options and name of the strategy that represen
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
 
-from repro.algorithms.pipeline.layers import Layer, Profile
-from repro.algorithms.pipeline.layout import Layout, StageBlocks
-from repro.algorithms.pipeline.partition import Partition, best_partition
-from repro.algorithms.pipeline.passes import Op, Plan
+from repro.algorithms.pipeline.layers import Layer
 from repro.algorithms.timing.collective_forms import (
     FLOAT32,
     largest_block,
@@ -25,42 +21,38 @@ from repro.algorithms.timing.collective_forms import (
 )
 from repro.algorithms.timing.partial_forms import partial_step
 from repro.algorithms.timing.sparse_forms import ELEMENT, gtopk_tree, topk_doubling
-from repro.algorithms.timing.step_forms import flush_s, server_step_shared
+from repro.algorithms.timing.step_forms import server_step_shared
+from repro.answers.ranking import simulate
+from repro.answers.ranking.assembled import Options, assemble_step
 from repro.answers.ranking.candidates import Candidate
 from repro.answers.ranking.setting import Place, Setting
 from repro.answers.ranking.simulate import SizedBlock, Step
-from repro.core.errors import InputError
-from repro.core.registry import PLUGINS
+from repro.answers.ranking.stage_forms import flush_step, pipedream_step
 from repro.fabric import codecs
 from repro.training.buckets import ddp_buckets
 
 MIB = 2**20
-Options = Mapping[str, Any]
 
 
 def closed_form_step(candidate: Candidate, setting: Setting) -> Step | None:
     """A candidate's step; None if it is impossible (more stages than layers, matrices unknown)."""
-    name, options = candidate.simulated()
+    name, options = candidate.simulated() if candidate.modelled else candidate.own()
     return FORMS[candidate.form](setting, setting.place(candidate), options, name)
+
+
+def simulate_seconds(candidate: Candidate, setting: Setting) -> tuple[float, int]:
+    """(seconds of the step, messages of the simulation): the closed form, times simulated over closed-form seconds of
+    the coarse profile."""
+    rough = replace(setting, profile=setting.stages)
+    simulated = simulate.simulate_step(candidate, rough)
+    whole, part = closed_form_step(candidate, setting), closed_form_step(candidate, rough)
+    assert whole and part
+    return whole.seconds * simulated.seconds / part.seconds, simulated.messages
 
 
 def step_seconds(among: Mapping[str, Candidate], setting: Setting) -> dict[str, float]:
     """The steps' seconds of the possible candidates, in their order."""
     return {name: possible.seconds for name, each in among.items() if (possible := closed_form_step(each, setting))}
-
-
-def assemble_step(
-    setting: Setting, exposed: float, hidden: float = 0.0, compress: float = 0.0, late: float | None = None
-) -> Step:
-    """The step of these parts; exposed, hidden: communication outside and during computation; late: by default all."""
-    parts = {
-        "computation": setting.computation_s,
-        "update": setting.update_s,
-        "compression": compress,
-        "communication": max(0.0, exposed),
-        "late workers": setting.late_s if late is None else late,
-    }
-    return Step(sum(parts.values()), parts, max(0.0, hidden))
 
 
 def allreduce_s(nbytes: int, setting: Setting, place: Place, codec: str) -> float:
@@ -101,6 +93,26 @@ def buckets_step(setting: Setting, place: Place, options: Options, name: str) ->
         done, total = max(done, ready) + seconds, total + seconds
     exposed = max(0.0, done - sum(backward))
     return assemble_step(setting, exposed, total - exposed, compress)
+
+
+def fused_step(setting: Setting, place: Place, options: Options, name: str) -> Step:
+    """Horovod: after its last allreduce it waits for half a cycle in the mean, and sums all gradients that are ready by
+    then, as many as its fusion buffer holds."""
+    codec, cycle_s = "truncate16" if options["fp16"] else "none", options["cycle_ms"] / 1e3
+    layers = [layer for layer in reversed(setting.profile.layers)]
+    ready = list(accumulate(layer.backward_s for layer in layers))
+    waiting = [(at, round(layer.parameter_bytes)) for at, layer in zip(ready, layers) if layer.parameter_bytes]
+    done = total = 0.0
+    while waiting:
+        start, fused, nbytes = max(done, waiting[0][0]) + cycle_s / 2, 1, waiting[0][1]
+        for at, more in waiting[1:]:
+            if at > start or nbytes + more > options["fusion_mb"] * MIB:
+                break
+            fused, nbytes = fused + 1, nbytes + more
+        seconds = allreduce_s(nbytes, setting, place, codec)
+        done, total, waiting = start + seconds, total + seconds, waiting[fused:]
+    exposed = max(0.0, done - ready[-1]) if place.workers > 1 else 0.0
+    return assemble_step(setting, exposed, total - exposed, codec_s(setting, codec))
 
 
 @lru_cache(maxsize=64)
@@ -209,71 +221,6 @@ def sharded_step(setting: Setting, place: Place, options: Options, name: str) ->
     return assemble_step(setting, exposed, 2 * sum(wire) - exposed, late=late)
 
 
-def flush_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
-    """GPipe and 1F1B with flush: `flush` minibatches, by default one a worker, pass one stage a worker
-    (`flush_s`).
-
-    A stage's delay is hidden for as long as the stages before it drain and fill.
-    """
-    best = _partition(setting.profile, place.workers, place.beta, straight=True)
-    if best is None:
-        return None
-    forward, backward, transfers, updates = _of_stages(setting, best)
-    wires = [nbytes * place.beta for nbytes in transfers]
-    passes = _passes(best.layout, options["flush"] or place.workers, PLUGINS["strategy"].load(name).schedule)
-    seconds = flush_s(passes, forward, backward, wires, place.alpha) + max(updates) * setting.testbed.update_s_per_byte
-    idle = accumulate(
-        (work + back + 2 * (place.alpha + wire) for work, back, wire in zip(forward, backward, wires)), initial=0
-    )
-    late = math.fsum(max(0.0, setting.late_s - idle_s) for idle_s in idle) / len(forward)
-    return assemble_step(setting, seconds - setting.computation_s - setting.update_s, late=late)
-
-
-@lru_cache(maxsize=64)
-def _passes(layout: Layout, minibatches: int, schedule: str) -> list[list[Op]]:
-    """Each stage's passes of a flush, in order."""
-    plan = Plan(layout, minibatches, schedule, flush=minibatches)
-    return [list(plan.ops(stage, 0)) for stage in range(len(layout.stages))]
-
-
-def pipedream_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
-    """1F1B without a flush: the slowest stage's seconds a minibatch, by PipeDream's own cost model (section 3.2)."""
-    layout = _partition(setting.profile, place.workers, place.beta, straight=False)
-    if layout is None:
-        return None
-    seconds = place.workers * layout.pipeline_s + setting.update_s
-    return assemble_step(setting, seconds - setting.computation_s - setting.update_s)
-
-
-def stages_of(candidate: Candidate, setting: Setting) -> Sequence[StageBlocks] | None:
-    """The stages of a pipeline in this setting; None for other strategies, and if there are too few layers."""
-    if candidate.form not in ("flush", "pipedream") or setting.workers == 1:
-        return None
-    place = setting.place(candidate)
-    best = _partition(setting.profile, place.workers, place.beta, straight=candidate.form == "flush")
-    return best.layout.stages if best else None
-
-
-@lru_cache(maxsize=256)
-def _partition(profile: Profile, workers: int, beta: float, straight: bool) -> Partition | None:
-    try:
-        return best_partition(profile, (workers,), (1 / beta,), straight=straight)
-    except InputError:
-        return None
-
-
-def _of_stages(setting: Setting, best: Partition) -> tuple[list[float], list[float], list[float], list[float]]:
-    """For each stage: seconds forward, seconds backward, bytes sent (not for the last), bytes of parameters."""
-    layers = setting.profile.layers
-    stages = [layers[stage.first : stage.last + 1] for stage in best.stages]
-    return (
-        [math.fsum(layer.forward_s for layer in stage) for stage in stages],
-        [math.fsum(layer.backward_s for layer in stage) for stage in stages],
-        [stage[-1].activation_bytes for stage in stages[:-1]],
-        [math.fsum(layer.parameter_bytes for layer in stage) for stage in stages],
-    )
-
-
 def lowrank_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
     """PowerSGD: one allreduce of all factors P, with the vectors, and one of all Q, after the backward pass."""
     if setting.matrices is None:
@@ -297,6 +244,7 @@ def local_step(setting: Setting, place: Place, options: Options, name: str) -> S
 FORMS: dict[str, Callable[[Setting, Place, Options, str], Step | None]] = {
     "allreduce": allreduce_step,
     "buckets": buckets_step,
+    "fused": fused_step,
     "pipelined": pipelined_step,
     "sparse": sparse_step,
     "eager": eager_step,

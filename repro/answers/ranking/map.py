@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import islice, product
 from typing import Any
 
-from repro.answers.ranking import forms, simulate, workload
+from repro.answers.ranking import forms, workload
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, read_candidates
 from repro.answers.ranking.cells import Cell, differing_neighbours
 from repro.answers.ranking.flips import tied_names
@@ -71,9 +71,7 @@ def border_cells(grid: Sequence[Cell]) -> list[Cell]:
 def simulate_cell(base: Setting, cell: Cell) -> Cell:
     """The cell by simulation of its two best candidates."""
     where, among = cell_setting(base, cell.gbit, cell.ratio, cell.workers, cell.late), read_candidates()
-    times = {
-        name: simulate.simulate_step(among[name], where).seconds for name in among if name in (cell.best, cell.second)
-    }
+    times = {name: forms.simulate_seconds(among[name], where)[0] for name in among if name in (cell.best, cell.second)}
     by_code = _cell(among, times, cell.place[:4], cell.kind)
     return replace(by_code, by="simulation", agrees=by_code.best == cell.best)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from repro.answers.ranking.candidates import Candidate
-from repro.answers.ranking.forms import stages_of
 from repro.answers.ranking.setting import Setting
+from repro.answers.ranking.stage_forms import stages_of
 
 VECTORS = 3  # weights, gradient, momentum
 
@@ -18,7 +18,7 @@ def peak_bytes(candidate: Candidate, setting: Setting, activations: float) -> fl
     stages = stages_of(candidate, setting)
     if stages is None:
         return (VECTORS + candidate.vectors) * setting.nbytes + activations
-    layers = setting.profile.layers
+    layers = setting.stages.layers
     total = sum(layer.activation_bytes for layer in layers) or 1.0
     most = 0.0
     for number, stage in enumerate(stages):

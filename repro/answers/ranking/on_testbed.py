@@ -7,7 +7,7 @@ from typing import Any
 
 from repro import data
 from repro.algorithms.pipeline import profile as profiles
-from repro.answers.ranking.setting import Setting, coarsen_profile
+from repro.answers.ranking.setting import Setting
 from repro.answers.ranking.workload import of_module
 from repro.data.base import WORD_KINDS
 from repro.models import build_model
@@ -25,4 +25,4 @@ def setting_on(
         built, blocks, profiles.nominal_inputs(built, real.input_shape, batch), "", model
     )
     load = of_module(built, model, batch, real.input_shape, real.kind in WORD_KINDS)
-    return Setting(coarsen_profile(profile), workers, bed, late=late, matrices=load.matrices)
+    return Setting(profile, workers, bed, late=late, matrices=load.matrices)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
 from pydantic import Field
 
-from repro.answers.ranking import answer, workload
+from repro.answers.ranking import answer, question, workload
 from repro.answers.ranking.against import PUBLISHED, Compared
+from repro.answers.ranking.answer import Row, Run
+from repro.answers.ranking.arguments import Question
+from repro.answers.ranking.calibration import Calibration, calibrate
 from repro.answers.ranking.candidates import Candidate, read_candidates
+from repro.answers.ranking.links import Link, Transport
 from repro.answers.ranking.setting import Setting, cluster_entries
+from repro.answers.ranking.workload import Workload
 from repro.core import user_files
-from repro.core.ethernet import GOODPUT_SHARE
 from repro.core.fields import Count, Model, Positive, Text, check_fields
 from repro.experiment.testbeds import testbed_of
 
@@ -26,7 +31,7 @@ class Measured(Model):
     part = "results"
 
     system: Text
-    strategy: Literal["allreduce", "ddp", "ps", "ps_after", "gpipe", "topk"]
+    strategy: Literal["allreduce", "ddp", "horovod", "ps", "ps_after", "gpipe", "topk"]
     per_s: Positive
     microbatches: Count | None = None
 
@@ -44,8 +49,10 @@ class Published(Model):
     workers: Count
     gpus_per_node: Count
     single_per_s: Positive
-    line_gbit: Positive
+    line_gbit: Positive | None = None
     goodput_gbit: Positive | None = None
+    transport: Transport = "tcp"
+    intra: Link | None = None
     latency_us: Positive | None = None
     assumed: str = ""
     servers: Literal["machines", "separate"] = "machines"
@@ -53,8 +60,24 @@ class Published(Model):
     results: list[Measured] = Field(min_length=1)
 
     @property
-    def bits(self) -> float:
-        return 1e9 * (self.goodput_gbit or GOODPUT_SHARE * self.line_gbit)
+    def samples(self) -> int:
+        """Of an iteration."""
+        return self.batch * self.workers
+
+    @property
+    def like(self) -> tuple[Any, ...]:
+        """What rows share of which one may be the user's own run."""
+        line = self.line_gbit and (self.line_gbit, self.transport)
+        return self.source, self.model, self.batch, self.single_per_s, line
+
+    @property
+    def asked(self) -> Question:
+        """The question that the tool is asked; it gets the computation apart."""
+        line, goodput, latency = self.line_gbit, self.goodput_gbit, self.latency_us
+        return Question(
+            self.model, None if goodput or not line else 1e9 * line, self.workers, goodput and 1e9 * goodput,
+            self.transport, latency and latency * 1e-6, self.gpus_per_node, self.intra, batch=self.batch,
+        )  # fmt: skip
 
 
 def published_settings() -> list[Published]:
@@ -76,42 +99,94 @@ def system_candidate(published: Published, measured: Measured) -> Candidate:
     return candidate
 
 
-def compare_measured(published: Published) -> list[Compared]:
-    return [_compared(published, measured) for measured in published.results]
+@dataclass(frozen=True)
+class Compares:
+    """A row that is being compared: its setting, and the candidate that stands for the system."""
+
+    published: Published
+    measured: Measured
+    candidate: Candidate
+    work: Workload
+    setting: Setting
+    known: tuple[str, ...]
+
+    @classmethod
+    def of(cls, published: Published, measured: Measured) -> Compares:
+        batch = published.samples // measured.microbatches if measured.microbatches else published.batch
+        work = load(published.model, batch).with_seconds(batch / published.single_per_s, published.source)
+        if measured.microbatches:  # torchgpipe computes activations again in the backward pass
+            layers = [replace(layer, backward_s=layer.backward_s + layer.forward_s) for layer in work.profile.layers]
+            work = replace(work, profile=replace(work.profile, layers=tuple(layers)))
+        asked = published.asked
+        asked.check()
+        bed: Any = testbed_of(cluster_entries())
+        links = question.links_of(asked)
+        setting = Setting(work.profile, published.workers, bed, published.gpus_per_node, links=links)
+        known = ["computation", *(["alpha"] if published.latency_us or asked.in_one_machine else [])]
+        entries = question.link_entries(asked, links)
+        return cls(published, measured, system_candidate(published, measured), work, setting.with_entries(**entries),
+                   tuple(known))  # fmt: skip
+
+    @property
+    def run(self) -> Run:
+        """The row as a user's own run."""
+        seconds = self.published.samples / self.measured.per_s
+        return Run(seconds, self.candidate, self.published.workers, self.published.gpus_per_node)
+
+    @property
+    def formula_s(self) -> float:
+        """By hand: the computation, then the gradient over the line."""
+        p, line = self.published.workers, self.published.goodput_gbit or self.published.line_gbit
+        wire = 2 * (p - 1) / p * self.setting.nbytes * 8e-9 / line if line and self.setting.uses_network else 0.0
+        return self.setting.computation_s + wire
+
+    def row(self, calibration: Calibration | None, runs: Sequence[Run] = ()) -> Row:
+        among = {self.candidate.name: self.candidate}
+        (row,) = answer.rank_strategies(
+            self.setting, self.work, self.known, chosen=among, simulating=False, calibration=calibration, runs=runs
+        ).rows
+        return row
 
 
-def _compared(published: Published, measured: Measured) -> Compared:
-    samples = published.batch * published.workers
-    batch = samples // measured.microbatches if measured.microbatches else published.batch
-    work = load(published.model, batch).with_seconds(batch / published.single_per_s, published.source)
-    if measured.microbatches:  # torchgpipe computes activations again in the backward pass
-        layers = [replace(layer, backward_s=layer.backward_s + layer.forward_s) for layer in work.profile.layers]
-        work = replace(work, profile=replace(work.profile, layers=tuple(layers)))
-    bed: Any = testbed_of(cluster_entries())
-    entries = {"beta_s_per_byte": 8 / published.bits}
-    if published.latency_us:
-        entries["alpha_s"] = published.latency_us * 1e-6
-    gpus_per_node = (
-        1 if published.gpus_per_node >= published.workers else published.gpus_per_node
-    )  # one machine's own link
-    setting = Setting(work.profile, published.workers, bed, gpus_per_node).with_entries(**entries)
-    known = [
-        "computation",
-        *(["local beta"] if gpus_per_node == 1 else []),
-        *(["alpha"] if published.latency_us else []),
-    ]
-    chosen = system_candidate(published, measured)
-    (row,) = answer.rank_strategies(setting, work, known, chosen={chosen.name: chosen}, simulating=False).rows
+def compare_published() -> list[Compared]:
+    """Every published throughput beside its predictions."""
+    every = [Compares.of(setting, measured) for setting in published_settings() for measured in setting.results]
+    forms = [_form(each) for each in every]
+    return [_compared(each, row, every, forms) for each, row in zip(every, forms)]
+
+
+def _form(each: Compares) -> Compared:
+    published, samples = each.published, each.published.samples
+    rate = samples / each.row(None).seconds
+    gbit = published.goodput_gbit or published.line_gbit or 0.0
     return Compared(
         published.id,
         published.source,
         published.model,
         published.workers,
-        published.goodput_gbit or published.line_gbit,
-        measured.system,
-        measured.strategy,
-        measured.per_s,
-        predicted=samples / row.seconds,
-        low=samples / row.high_s,
-        high=samples / row.low_s,
+        gbit,
+        each.measured.system,
+        each.measured.strategy,
+        each.measured.per_s,
+        rate,
+        samples / each.formula_s,
+        rate,
+        rate,
+        rate,
     )
+
+
+def _compared(each: Compares, form: Compared, every: Sequence[Compares], forms: Sequence[Compared]) -> Compared:
+    samples, calibration = each.published.samples, calibrate(forms, without=each.published.source)
+    row = each.row(calibration)
+    compared = replace(form, predicted=samples / row.seconds, low=samples / row.high_s, high=samples / row.low_s)
+    given = own_run([other for other in every if other.published.like == each.published.like])
+    if given is each:
+        return compared
+    own = each.row(calibration, [given.run])
+    return replace(compared, own_run=samples / own.seconds, own_low=samples / own.high_s, own_high=samples / own.low_s)
+
+
+def own_run(like: Sequence[Compares]) -> Compares:
+    """Of rows of one model and network, the one that is given as the user's own run."""
+    return min(like, key=lambda each: each.published.workers)

@@ -14,9 +14,9 @@ VOCABULARY = 30528  # of BERT's vocabulary, made divisible by 8 as in the benchm
 LENGTH = 64  # words of a sentence there
 
 
-def build_resnet101() -> nn.Module:
-    """He et al. (CVPR 2016), table 1: 44,549,160 parameters at 1,000 classes."""
-    blocks = stages([64, 128, 256, 512], blocks=(3, 4, 23, 3), projection=True, kind=Bottleneck)
+def build_resnet(*depths: int) -> nn.Module:
+    """He et al. (CVPR 2016), table 1; 101 layers have 44,549,160 parameters at 1,000 classes, 152 have 60,192,808."""
+    blocks = stages([64, 128, 256, 512], blocks=depths, projection=True, kind=Bottleneck)
     last = head(512 * Bottleneck.expansion, 1000)
     return nn.Sequential(OrderedDict(conv1=imagenet_stem((3, 224, 224)), **blocks, fc=last))
 
@@ -47,7 +47,8 @@ class Bert(nn.Module):
 
 
 BUILD: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
-    "resnet101": (build_resnet101, (3, 224, 224)),
+    "resnet101": (lambda: build_resnet(3, 4, 23, 3), (3, 224, 224)),
+    "resnet152": (lambda: build_resnet(3, 8, 36, 3), (3, 224, 224)),
     "bert_base": (lambda: Bert(12, 768, 12), (LENGTH,)),
     "bert_large": (lambda: Bert(24, 1024, 16), (LENGTH,)),
 }

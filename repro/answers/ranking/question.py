@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
 from repro.answers.ranking import workload
-from repro.answers.ranking.arguments import SECONDS, SIZES, check_arguments, devices_of, parse_amount
-from repro.answers.ranking.setting import Setting, cluster_entries
+from repro.answers.ranking.arguments import SECONDS, SIZES, Question, devices_of, parse_amount
+from repro.answers.ranking.links import GOODPUT, INSIDE, Quantiles, goodput_of, inside_of
+from repro.answers.ranking.setting import Setting, cluster_entries, coarsen_profile
 from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError
 from repro.experiment import files
 from repro.experiment.testbeds import testbed_of
 
 
-def parse_question(
-    model: str, bandwidth: float | str, workers: int, latency: float | str | None, gpus_per_node: int,
-    step_ms: float | None, gpu: str | None, batch: int, imbalance: float | None, shape: Sequence[int] | None,
-) -> tuple[Setting, Workload, list[str], list[str]]:  # fmt: skip
+def parse_question(asked: Question) -> tuple[Setting, Workload, list[str], list[str]]:
     """(setting, workload, names of the known inputs, notes for the user)"""
-    check_arguments(bandwidth, workers, latency, gpus_per_node, step_ms, gpu, batch, imbalance)
-    load, known, notes = workload.workload_of(model, batch, shape), [], []
-    if step_ms is not None:
-        load = load.with_seconds(step_ms / 1e3, "given")
-    elif gpu is not None:
-        load = on_gpu(gpu, model, batch, load)
-    elif ":" in model and not load.timed:
-        load = workload.timed_here(model, batch, shape, load)
+    asked.check()
+    load, known, notes = workload.workload_of(asked.model, asked.batch, asked.shape), [], []
+    if asked.step_ms is not None:
+        load = load.with_seconds(asked.step_ms / 1e3, "given")
+    elif asked.gpu is not None:
+        load = on_gpu(asked.gpu, asked.model, asked.batch, load)
+    elif ":" in asked.model and not load.timed:
+        load = workload.timed_here(asked.model, asked.batch, asked.shape, load)
         if not torch.cuda.is_available():
             notes.append(
                 "Timed on a CPU: if your workers have GPUs, give step_ms or gpu, or the answer is about CPU workers."
@@ -43,20 +41,44 @@ def parse_question(
             f"The computation is not given: {seconds * 1e3:.3g} ms are the middle of a wide range; step_ms or gpu "
             "narrows the intervals."
         )
-    entries: dict[str, Any] = {"beta_s_per_byte": 8 / parse_amount(bandwidth, "bandwidth", SIZES)}
-    if latency is not None:
-        entries["alpha_s"] = parse_amount(latency, "latency", SECONDS, least=0.0)
+    if asked.latency is not None or (asked.in_one_machine and asked.gpus_per_node > 1):
         known.append("alpha")
-    if gpus_per_node == 1:
-        known.append("local beta")
-    elif workers <= gpus_per_node:
-        known.append("alpha")
-        notes.append("All workers are in one machine: bandwidth and latency between machines are not used.")
-    if imbalance is not None or workers == 1:
+    if asked.in_one_machine and asked.gpus_per_node > 1:
+        if asked.bandwidth or asked.goodput or asked.latency:
+            notes.append("All workers are in one machine: bandwidth and latency between machines are not used.")
+        if asked.intra is None:
+            notes.append("What joins the GPUs is not given: intra (nvlink, pcie3, pcie4, GB/s) narrows the intervals.")
+    if asked.imbalance is not None or asked.workers == 1:
         known.append("skew")
     bed: Any = testbed_of(cluster_entries())
-    setting = Setting(load.profile, workers, bed, gpus_per_node, imbalance or 0.0, load.matrices)
-    return setting.with_entries(**entries), load, known, notes
+    setting = Setting(
+        load.profile, asked.workers, bed, asked.gpus_per_node, asked.imbalance or 0.0, load.matrices, links_of(asked),
+        coarsen_profile(load.profile),
+    )  # fmt: skip
+    return setting.with_entries(**link_entries(asked, setting.links)), load, known, notes
+
+
+def links_of(asked: Question) -> dict[str, Quantiles]:
+    """What the links may deliver, as far as the user has not said it: between machines, and inside one."""
+    links = {}
+    if asked.bandwidth is not None and not asked.in_one_machine:
+        transport: Any = asked.transport
+        links[GOODPUT] = goodput_of(transport, parse_amount(asked.bandwidth, "bandwidth", SIZES))
+    if asked.gpus_per_node > 1 and asked.intra_rate is None:
+        links[INSIDE] = inside_of(asked.link)
+    return links
+
+
+def link_entries(asked: Question, links: Mapping[str, Quantiles]) -> dict[str, Any]:
+    """The testbed's entries of the links: what is given, else medians."""
+    entries: dict[str, Any] = {link.path: link.at(0.5) for link in links.values()}
+    if asked.goodput is not None:
+        entries["beta_s_per_byte"] = 8 / parse_amount(asked.goodput, "goodput", SIZES)
+    if asked.intra_rate is not None:
+        entries["local_beta_s_per_byte"] = 1 / asked.intra_rate
+    if asked.latency is not None:
+        entries["alpha_s"] = parse_amount(asked.latency, "latency", SECONDS, least=0.0)
+    return entries
 
 
 # --- seconds on a GPU: the published step of this model on it, or its rate in the papers' testbeds

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.answers.ranking.candidates import Candidate
+from repro.answers.ranking.links import Quantiles
 from repro.core import user_files
 from repro.experiment.testbeds import Simulated, testbed_of
 from repro.fabric.costs import Costs
@@ -16,7 +18,7 @@ from repro.fabric.virtual.network import Network
 from repro.rank.factory import virtual_costs, virtual_network
 
 FILE = Path(__file__).with_name("cluster.yaml")
-MOST_LAYERS = 24  # of a coarse profile
+MOST_LAYERS = 24  # among which pipelines are cut
 
 
 @cache
@@ -40,7 +42,8 @@ class Place:
 @dataclass(frozen=True)
 class Setting:
     """late: delay of one random worker in each iteration, a share of its computation. testbed: the costs; its beta is
-    that of the network between machines (s/byte). matrices: (rows, columns) of the parameters; None: unknown."""
+    that of the network between machines (s/byte). matrices: (rows, columns) of the parameters; None: unknown.
+    links: names of drawn inputs -> what these links deliver. coarse: the profile with few layers, if it is known."""
 
     profile: Profile
     workers: int
@@ -48,6 +51,13 @@ class Setting:
     gpus_per_node: int = 1
     late: float = 0.0
     matrices: tuple[tuple[int, int], ...] | None = None
+    links: Mapping[str, Quantiles] = field(default_factory=dict)
+    coarse: Profile | None = None
+
+    @property
+    def stages(self) -> Profile:
+        """The profile that pipelines are cut from."""
+        return self.coarse or coarsen_profile(self.profile)
 
     @property
     def nbytes(self) -> int:
@@ -106,7 +116,8 @@ class Setting:
 
     def slower(self, factor: float) -> Setting:
         """The setting with computation that takes `factor` times as long."""
-        return replace(self, profile=slow_profile(self.profile, factor))
+        coarse = slow_profile(self.coarse, factor) if self.coarse else None
+        return replace(self, profile=slow_profile(self.profile, factor), coarse=coarse)
 
 
 def slow_profile(profile: Profile, factor: float) -> Profile:
@@ -116,6 +127,7 @@ def slow_profile(profile: Profile, factor: float) -> Profile:
     return replace(profile, layers=tuple(layers))
 
 
+@lru_cache(maxsize=64)
 def coarsen_profile(profile: Profile) -> Profile:
     """The profile with neighbouring layers merged, those with the least time and bytes first, until MOST_LAYERS are
     left."""

@@ -10,6 +10,7 @@ from typing import Any
 from repro.answers.ranking import draws, flips
 from repro.answers.ranking.answer import Answer, Row, format_gigabytes
 from repro.answers.ranking.candidates import ANY, PAYS, SYNCHRONOUS, USUAL, USUAL_ERROR, read_candidates
+from repro.answers.ranking.links import GOODPUT, INSIDE
 from repro.core.input_names import describe_names
 
 OTHER = {"compressed": "gradients lose something on the way", "stale": "gradients are computed on older weights"}
@@ -88,9 +89,23 @@ def describe_setting(answer: Answer) -> str:
         f"{load.profile.model}: {load.parameters / 1e6:.3g} million parameters, "
         f"{setting.nbytes / 1e6:.3g} MB of gradients; {load.profile.batch or '?'} samples a worker; "
         f"{setting.workers} worker{'s' * (setting.workers > 1)}{gpus}; "
-        f"{format_bits(8 / setting.testbed.beta_s_per_byte)}, latency {1e6 * setting.testbed.alpha_s:.3g} us"
-        f"{'' if 'alpha' in answer.known else ' (assumed)'}.\nForward and backward pass: {timed}{late}."
+        f"{describe_links(answer)}.\nForward and backward pass: {timed}{late}."
     )
+
+
+def describe_links(answer: Answer) -> str:
+    """What the links deliver: given, or in nine of ten draws."""
+    setting, words = answer.setting, []
+    bed, links = setting.testbed, setting.links
+    if setting.uses_network:
+        ends = [format_bits(8 / links[GOODPUT].at(end)) for end in (0.95, 0.05)] if GOODPUT in links else []
+        drawn = f" (drawn, {ends[0]} to {ends[1]})" if ends else ""
+        words.append(f"goodput {format_bits(8 / bed.beta_s_per_byte)}{drawn}")
+        words.append(f"latency {1e6 * bed.alpha_s:.3g} us{'' if 'alpha' in answer.known else ' (drawn)'}")
+    if setting.gpus_per_node > 1:
+        drawn = " (drawn)" if INSIDE in links else ""
+        words.append(f"{1e-9 / bed.local_beta_s_per_byte:.3g} GB/s inside a machine{drawn}")
+    return ", ".join(words) or "one worker"
 
 
 def format_advice(title: str, row: Row, answer: Answer, kind: str) -> str:
@@ -172,7 +187,7 @@ def legend_lines(answer: Answer) -> list[str]:
 
 
 def assumed_lines(answer: Answer) -> list[str]:
-    return [describe_names()[name] for name in draws.assumed_inputs(answer.known)]
+    return [describe_names()[name] for name in draws.assumed_inputs(answer.known, answer.setting)]
 
 
 def change_lines(answer: Answer, kind: str) -> list[str]:

@@ -20,7 +20,7 @@ from repro.algorithms.pipeline import profiler
 from repro.algorithms.pipeline.layers import Layer, Profile, tensor_bytes
 from repro.algorithms.pipeline.shapes import count_saved
 from repro.answers.ranking import published_models
-from repro.answers.ranking.setting import coarsen_profile, slow_profile
+from repro.answers.ranking.setting import slow_profile
 from repro.core import own_code
 from repro.core.errors import InputError, unknown_name
 from repro.data.base import WORD_KINDS
@@ -35,7 +35,7 @@ TIMED, TIMED_S, STEPS = 8, 4.0, 5  # the most samples of a step, seconds and ste
 class Workload:
     """A model and a minibatch of one worker.
 
-    profile      layers in order of execution, few enough to simulate; seconds are shares of `flops` until it is timed
+    profile      layers in order of execution; seconds are shares of `flops` until it is timed
     flops        of a forward and a backward pass; 0: unknown
     matrices     (rows, columns) of the parameters with two or more dimensions; None: unknown
     activations  bytes that a forward pass keeps for the backward pass
@@ -85,7 +85,7 @@ def of_profile(path: Path) -> Workload:
     if not profile.seconds:
         raise InputError(f"{path}: its layers take no time; must have forward_s and backward_s")
     activations = sum(layer.activation_bytes for layer in profile.layers)
-    return Workload(coarsen_profile(profile), 0.0, None, activations, f"{profile.source} on {profile.hardware}")
+    return Workload(profile, 0.0, None, activations, f"{profile.source} on {profile.hardware}")
 
 
 def _loaded(place: str) -> nn.Module:
@@ -188,7 +188,7 @@ def _traced(module: nn.Module, name: str, batch: int, samples: _Samples) -> Work
     )
     flops = counter.get_total_flops() * (1 + BACKWARD_TO_FORWARD) * scale
     profile = Profile(name, batch, "", tuple(layers), None, None, "estimated", tensor_bytes(x) * scale)
-    return Workload(coarsen_profile(profile), flops, matrices, activations.nbytes * scale)
+    return Workload(profile, flops, matrices, activations.nbytes * scale)
 
 
 class _Part:

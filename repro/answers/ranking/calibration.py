@@ -1,0 +1,112 @@
+"""How far predictions of published step times were off: the errors that a new prediction gets, and a user's own run.
+
+An error is the logarithm of measured over predicted seconds. It has two parts: its source's median, which all
+strategies of a draw share (one framework, one cluster), and how far a row is from that median, drawn for each strategy.
+All sources have the same weight.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+
+import numpy as np
+
+from repro.answers.ranking.against import PUBLISHED, Compared
+from repro.answers.ranking.candidates import Candidate, read_candidates
+from repro.answers.ranking.in_map import read_written
+from repro.core import user_files
+from repro.experiment import inputs
+
+FRAMEWORK = "framework"  # the name of the input
+FAMILIES = (("allreduce", "buckets", "fused"), ("sharded", "server"))  # forms with errors of their own, if known
+LEAST_SOURCES = 4  # of a family with errors of its own
+
+
+@dataclass(frozen=True)
+class Errors:
+    """between: medians of sources. within: (distance from its source's median, weight) of rows, by distance."""
+
+    between: tuple[float, ...]
+    within: tuple[tuple[float, float], ...]
+    rows: int
+
+    @classmethod
+    def of(cls, rows: Collection[Compared]) -> Errors:
+        by_source: dict[str, list[float]] = {}
+        for row in rows:
+            by_source.setdefault(row.source, []).append(row.error)
+        medians = {source: statistics.median(errors) for source, errors in by_source.items()}
+        within = sorted(
+            (error - medians[source], 1 / len(errors))
+            for source, errors in by_source.items()
+            for error in errors
+            if len(errors) > 1
+        )
+        return cls(tuple(medians.values()), tuple(within), len(rows))
+
+    def shared(self, quantile: float) -> float:
+        """A source's median, at a quantile."""
+        return float(np.quantile(self.between, quantile, method="weibull"))
+
+    def own(self, quantile: float) -> float:
+        """A row's distance from its source's median, at a quantile."""
+        if not self.within:
+            return 0.0
+        distances, weights = zip(*self.within)
+        ends = np.cumsum(weights)
+        return float(np.interp(quantile * ends[-1], ends - np.array(weights) / 2, distances))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The rows whose errors a prediction gets."""
+
+    rows: Sequence[Compared]
+
+    def errors_of(self, candidate: Candidate) -> Errors:
+        """Those of its family, if enough sources have some; else all."""
+        family = next((forms for forms in FAMILIES if candidate.form in forms), None)
+        if family is None:
+            return _errors(tuple(self.rows))
+        own = tuple(row for row in self.rows if read_candidates()[row.candidate].form in family)
+        return _errors(own if len({row.source for row in own}) >= LEAST_SOURCES else tuple(self.rows))
+
+    def drawn(self, among: Mapping[str, Candidate], draws: int, shared: bool = True) -> dict[str, np.ndarray]:
+        """Candidate -> its error in each draw; shared: with its source's part."""
+        quantiles = inputs.draw_quantiles(FRAMEWORK, draws)
+        errors = {}
+        for name, candidate in among.items():
+            of, random = self.errors_of(candidate), Random(name)
+            errors[name] = np.array([of.own(random.random()) for _ in range(draws)])
+            if shared:
+                errors[name] += np.array([of.shared(float(quantile)) for quantile in quantiles])
+        return errors
+
+    def __str__(self) -> str:
+        return f"{len(self.rows)} published step times of {len({row.source for row in self.rows})} sources"
+
+
+@cache
+def _errors(rows: tuple[Compared, ...]) -> Errors:
+    return Errors.of(rows)
+
+
+@cache
+def kept_out() -> frozenset[str]:
+    """The sources that stay out of every fit."""
+    return frozenset(user_files.read_yaml(PUBLISHED)["kept_out"])
+
+
+def calibrate(rows: Sequence[Compared], without: str = "") -> Calibration:
+    """From published rows of other sources than `without` that are not kept out."""
+    return Calibration([row for row in rows if row.source not in kept_out() | {without}])
+
+
+@cache
+def committed_calibration() -> Calibration:
+    """From the table that `repro map` wrote."""
+    return calibrate(read_written(Compared, "published"))

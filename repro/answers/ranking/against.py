@@ -23,8 +23,9 @@ TIE = 0.05  # a strategy within this share of another is not slower
 class Compared:
     """A measured throughput beside predicted ones, samples/s; candidate: the one that predicts.
 
-    form: by the closed form alone. predicted, low, high: with errors of other sources, and its interval. own_run,
-    own_low, own_high: the same with another run of its setting given. formula: by hand.
+    load: the form's communication over its computation. form: by the closed form alone. predicted, low, high: with
+    errors of other sources, and its interval. own_run, own_low, own_high: the same with another run of its setting
+    given. formula: by hand.
     """
 
     setting: str
@@ -35,6 +36,7 @@ class Compared:
     system: str
     candidate: str
     measured: float
+    load: float
     form: float
     formula: float
     predicted: float

@@ -186,10 +186,8 @@ def rank_strategies(
         points[name] = rescale_step(points[name], seconds)
     chosen_points = {name: among[name] for name in points}
     at = at_draws(chosen_points, points, setting, known, calibration, runs)
-    points = {
-        name: with_overhead(step, middle_error(among[name], setting, calibration, runs))
-        for name, step in points.items()
-    }
+    middle = {name: middle_error(step, setting, calibration, runs) for name, step in points.items()}
+    points = {name: with_overhead(step, middle[name]) for name, step in points.items()}
     fitting_at = {name: at[name] for name in fitting}
     rows = []
     for name in sorted(points, key=lambda name: (not fits[name], points[name].seconds)):
@@ -253,11 +251,11 @@ def with_overhead(step: Step, error: float) -> Step:
     return Step(step.seconds + more, parts, step.hidden_s)
 
 
-def middle_error(candidate: Candidate, setting: Setting, calibration: Calibration | None, runs: Sequence[Run]) -> float:
+def middle_error(step: Step, setting: Setting, calibration: Calibration | None, runs: Sequence[Run]) -> float:
     """The error of the prediction in the middle: the user's runs', else the median of those that sources show."""
     if runs:
         return statistics.fmean(run.log_ratio(setting) for run in runs)
-    return calibration.errors_of(candidate).shared(0.5) if calibration else 0.0
+    return calibration.errors_of(step).shared(0.5) if calibration else 0.0
 
 
 def at_draws(
@@ -266,7 +264,7 @@ def at_draws(
 ) -> dict[str, list[float]]:  # fmt: skip
     """Candidate -> seconds at each draw of the unknown inputs and of the errors."""
     centre = {name: forms.closed_form_step(among[name], setting) for name in points}
-    errors = calibration.drawn(among, draws.DRAWS, shared=not runs) if calibration else {}
+    errors = calibration.drawn(points, draws.DRAWS, shared=not runs) if calibration else {}
     seconds: dict[str, list[float]] = {name: [] for name in points}
     for number, drawn in enumerate(draws.drawn_settings(setting, known)):
         given = statistics.fmean(run.log_ratio(drawn) for run in runs) if runs else 0.0

@@ -2,7 +2,8 @@
 
 An error is the logarithm of measured over predicted seconds. It has two parts: its source's median, which all
 strategies of a draw share (one framework, one cluster), and how far a row is from that median, drawn for each strategy.
-All sources have the same weight.
+All sources have the same weight. A step gets the errors of steps with as much communication as it has, since little of
+it hides little of what frameworks add. The closed form itself counts as a source without an error: nothing is added.
 """
 
 from __future__ import annotations
@@ -16,19 +17,18 @@ from random import Random
 import numpy as np
 
 from repro.answers.ranking.against import PUBLISHED, Compared
-from repro.answers.ranking.candidates import Candidate, read_candidates
 from repro.answers.ranking.in_map import read_written
+from repro.answers.ranking.simulate import Step
 from repro.core import user_files
 from repro.experiment import inputs
 
 FRAMEWORK = "framework"  # the name of the input
-FAMILIES = (("allreduce", "buckets", "fused"), ("sharded", "server"))  # forms with errors of their own, if known
-LEAST_SOURCES = 4  # of a family with errors of its own
+LIGHT = 0.2  # communication, hidden or not, is little below this share of the computation
 
 
 @dataclass(frozen=True)
 class Errors:
-    """between: medians of sources. within: (distance from its source's median, weight) of rows, by distance."""
+    """between: medians of sources, and 0. within: (distance from its source's median, weight) of rows, by distance."""
 
     between: tuple[float, ...]
     within: tuple[tuple[float, float], ...]
@@ -46,7 +46,7 @@ class Errors:
             for error in errors
             if len(errors) > 1
         )
-        return cls(tuple(medians.values()), tuple(within), len(rows))
+        return cls((0.0, *medians.values()), tuple(within), len(rows))
 
     def shared(self, quantile: float) -> float:
         """A source's median, at a quantile."""
@@ -67,20 +67,17 @@ class Calibration:
 
     rows: Sequence[Compared]
 
-    def errors_of(self, candidate: Candidate) -> Errors:
-        """Those of its family, if enough sources have some; else all."""
-        family = next((forms for forms in FAMILIES if candidate.form in forms), None)
-        if family is None:
-            return _errors(tuple(self.rows))
-        own = tuple(row for row in self.rows if read_candidates()[row.candidate].form in family)
-        return _errors(own if len({row.source for row in own}) >= LEAST_SOURCES else tuple(self.rows))
+    def errors_of(self, step: Step) -> Errors:
+        """Those of steps with as much communication."""
+        light = step.load < LIGHT
+        return _errors(tuple(row for row in self.rows if (row.load < LIGHT) == light))
 
-    def drawn(self, among: Mapping[str, Candidate], draws: int, shared: bool = True) -> dict[str, np.ndarray]:
+    def drawn(self, points: Mapping[str, Step], draws: int, shared: bool = True) -> dict[str, np.ndarray]:
         """Candidate -> its error in each draw; shared: with its source's part."""
         quantiles = inputs.draw_quantiles(FRAMEWORK, draws)
         errors = {}
-        for name, candidate in among.items():
-            of, random = self.errors_of(candidate), Random(name)
+        for name, step in points.items():
+            of, random = self.errors_of(step), Random(name)
             errors[name] = np.array([of.own(random.random()) for _ in range(draws)])
             if shared:
                 errors[name] += np.array([of.shared(float(quantile)) for quantile in quantiles])

@@ -157,7 +157,8 @@ def compare_published() -> list[Compared]:
 
 def _form(each: Compares) -> Compared:
     published, samples = each.published, each.published.samples
-    rate = samples / each.row(None).seconds
+    step = each.row(None).step
+    rate = samples / step.seconds
     gbit = published.goodput_gbit or published.line_gbit or 0.0
     return Compared(
         published.id,
@@ -168,6 +169,7 @@ def _form(each: Compares) -> Compared:
         each.measured.system,
         each.measured.strategy,
         each.measured.per_s,
+        step.load,
         rate,
         samples / each.formula_s,
         rate,

@@ -39,6 +39,11 @@ class Step:
     hidden_s: float = 0.0
     messages: int = 0
 
+    @property
+    def load(self) -> float:
+        """Communication, hidden or not, over computation."""
+        return (self.phases["communication"] + self.hidden_s) / self.phases["computation"]
+
 
 class SizedBlock(nn.Module):
     """A layer's weights and outputs as sizes alone, on the meta device."""

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from repro.answers.claims.stats import format_percent
@@ -13,8 +14,9 @@ from repro.answers.pages.files import Files
 from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.render import template, write_page
 from repro.answers.ranking import against, cells
-from repro.answers.ranking.against import Compared, Contest, Emulated
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
+from repro.answers.ranking.against import Compared, Contest, Emulated, Intervals
+from repro.answers.ranking.calibration import committed_calibration, kept_out
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates, tied_names
 from repro.answers.ranking.cells import Cell, Placed
 from repro.answers.ranking.in_map import describe_pays, read_written
 from repro.core import user_files
@@ -28,48 +30,149 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
     grid, published = read_written(Cell, "map"), read_written(Compared, "published")
     emulated = read_written(Emulated, "emulated")
-    settings, less = against.find_contests(published), cells.ratio_error()
-    right, error = sum(each.right for each in settings), against.median_error(published)
+    settings = against.find_contests(published)
+    groups = {
+        "in the fits": [row for row in published if row.source not in kept_out()],
+        "kept out": [row for row in published if row.source in kept_out()],
+    }
+    fitted, kept = (Intervals.of(rows) for rows in groups.values())
     line = Markdown(
-        f"Of {len(settings)} published settings the tool names the better strategy in {right}; its throughputs are off "
-        f"by {format_percent(error)} in the median of {len(published)}."
+        f"Of measurements by {len(kept_out())} sources that no fit has seen, {kept.inside} of {kept.rows} lie in the "
+        f"90 % interval, off by {format_percent(against.median_error(groups['kept out']))} in the median; of "
+        f"{len(settings)} published settings the better strategy is named in {sum(each.right for each in settings)}."
     )
     table = pd.DataFrame([asdict(row) | {"ratio": row.ratio} for row in published])  # samples/s
-    contests = {kind: against.find_contests(emulated, kind) for kind in (SYNCHRONOUS, ANY)}
-    checked = [cell for cell in grid if cell.by == "simulation"]
+    contests = against.find_contests(emulated, ANY)
     shown: dict[str, Any] = {
         "line": line,
-        "right": right,
-        "settings": len(settings),
-        "error": format_percent(error),
-        "rows": len(published),
-        "less": format_percent(less),
-        "cells": len(grid) // 2,
-        "checked": len(checked),
-        "agree": sum(cell.agrees for cell in checked),
-        "synchronous": figures.map_picture(files, grid, SYNCHRONOUS, less, contests[SYNCHRONOUS]),
-        "any": figures.map_picture(files, grid, ANY, less, contests[ANY]),
-        "regions": {kind: regions(files, grid, kind, less) for kind in (SYNCHRONOUS, ANY)},
+        "fitted": fitted,
+        "kept": kept,
+        "fitted_inside": format_percent(fitted.coverage),
+        "kept_inside": format_percent(kept.coverage),
+        "judged": files.table(judged_table(groups), "judged"),
+        "winners": files.table(winners_table(settings), "winners", left=["rule"]),
+        "residuals": files.table(residuals_table(published), "residuals"),
+        "outside": files.table(outside_table(published), "outside", left=["system"]),
+        "wrong": files.table(named_table([each for each in settings if not each.right]), "wrong",
+                             left=["named by the tool", "best measured", "right"]),
+        "map": figures.map_picture(files, grid),
+        "cells": f"{len(grid):,}",
         "borders": {kind: borders(grid, kind) for kind in (SYNCHRONOUS, ANY)},
-        "emulated": emulated_shown(files, emulated, contests[ANY]),
+        "regions": {kind: regions(files, grid, kind) for kind in (SYNCHRONOUS, ANY)},
+        "emulated": emulated_shown(files, emulated, contests),
         "headlines": files.table(headlines_table(read_written(Placed, "headlines")), "headlines", left=LEFT),
         "scatter": figures.scatter(files, table),
         "named": files.table(named_table(settings), "named", left=["named by the tool", "best measured", "right"]),
         "published": files.table(shown_rows(table), "published", left=["system", "stands for"]),
         "sources": [
-            {"name": name} | entries for name, entries in user_files.read_yaml(against.PUBLISHED)["sources"].items()
+            {"name": name, "kept": name in kept_out()} | entries
+            for name, entries in user_files.read_yaml(against.PUBLISHED)["sources"].items()
         ],
-        "misses": len(settings) - right,
-    }
+    }  # fmt: skip
     text = template(f"{PAGE}/page.md.j2", **shown)
     return write_page(text, PAGE, files), line
+
+
+def judged_table(groups: dict[str, list[Compared]]) -> pd.DataFrame:
+    """Errors and intervals of the sources in the fits, each predicted without itself, and of those kept out."""
+    rows = []
+    for name, group in groups.items():
+        for given, judged in (
+            ("", group),
+            ("an own run", [row.by("own_run") for row in group if row.own_run]),
+            ("for the same rows, no own run", [row for row in group if row.own_run]),
+        ):
+            intervals = Intervals.of(judged)
+            rows.append(
+                {
+                    "sources": name,
+                    "given": given,
+                    "rows": str(len(judged)),
+                    "from sources": str(len({row.source for row in judged})),
+                    "median error": format_percent(against.median_error(judged)),
+                    "of the forms alone": format_percent(against.median_error([row.by("form") for row in judged])),
+                    "of a formula by hand": format_percent(against.median_error([row.by("formula") for row in judged])),
+                    "in the 90 % interval": f"{intervals.inside} of {intervals.rows}",
+                    "interval score": f"{intervals.score:.2f}",
+                    "median high over low": f"{intervals.width:.2f}",
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def winners_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
+    """How often the better strategy is named, by the tool and by other rules."""
+    from scipy.stats import binomtest
+
+    def dense(each: Contest[Compared]) -> bool:
+        usual = min(each.rows, key=lambda row: list(read_candidates()).index(row.candidate))
+        return usual.seconds[0] <= (1 + against.TIE) * each.fastest.seconds[0]
+
+    def replaced(each: Contest[Compared]) -> bool:
+        order = list(read_candidates())
+        rows = {row.candidate: row for row in sorted(each.rows, key=lambda row: order.index(row.candidate))}
+        names = tied_names({name: row.seconds[1] for name, row in rows.items()}, committed_calibration().lead)
+        return rows[names[0]].seconds[0] <= (1 + against.TIE) * each.fastest.seconds[0]
+
+    forms = against.find_contests([row.by("form") for each in settings for row in each.rows])
+    rows = []
+    for rule, right in (
+        ("the fastest prediction", [each.right for each in settings]),
+        ("what the tool says to use", [replaced(each) for each in settings]),
+        ("the fastest by the forms alone", [each.right for each in forms]),
+        ("always the simplest to use", [dense(each) for each in settings]),
+    ):
+        limits = binomtest(sum(right), len(right)).proportion_ci()
+        rows.append(
+            {
+                "rule": rule,
+                "right": f"{sum(right)} of {len(right)}",
+                "95 % limits": f"{format_percent(limits.low)} to {format_percent(limits.high)}",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def residuals_table(published: list[Compared]) -> pd.DataFrame:
+    """By how much measured steps are longer than the closed forms', for each source."""
+    return pd.DataFrame(
+        {
+            "source": source,
+            "kept out": "yes" if source in kept_out() else "",
+            "rows": str(len(rows)),
+            **{
+                name: format_percent(float(np.expm1(np.quantile([row.error for row in rows], at))))
+                for name, at in (("least longer", 0.0), ("median", 0.5), ("most", 1.0))
+            },
+            "in the 90 % interval": f"{Intervals.of(rows).inside} of {len(rows)}",
+        }
+        for source in dict.fromkeys(row.source for row in published)
+        for rows in [[row for row in published if row.source == source]]
+    )
+
+
+def outside_table(published: list[Compared]) -> pd.DataFrame:
+    """The rows outside their intervals."""
+    return pd.DataFrame(
+        {
+            "setting": row.setting,
+            "system": row.system,
+            "measured": _short(row.measured),
+            "predicted": _short(row.predicted),
+            "interval": f"{_short(row.low)} to {_short(row.high)}",
+            "predicted over measured": f"{row.ratio:.2f}",
+        }
+        for row in published
+        if not row.low <= row.measured <= row.high
+    )
 
 
 def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The table of published throughputs as text."""
     text = {name: table[name].map(_short) for name in ("measured", "predicted", "low", "high")}
     text |= {"ratio": table["ratio"].map("{:.2f}".format), "gbit": table["gbit"].map("{:g}".format)}
-    shown = table.drop(columns="source").astype({"workers": str}).assign(**text)
+    hidden = ["source", "load", "form", "formula", "own_run", "own_low", "own_high"]
+    shown = table.drop(columns=hidden).astype({"workers": str}).assign(**text)
     return shown.rename(columns={"ratio": "predicted over measured", "gbit": "Gbit/s", "candidate": "stands for"})
 
 
@@ -87,18 +190,18 @@ def named_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
     )
 
 
-def regions(files: Files, grid: list[Cell], kind: str, less: float) -> Markdown:
-    """A table of the regions in which each strategy is the fastest."""
+def regions(files: Files, grid: list[Cell], kind: str) -> Markdown:
+    """A table of the regions in which each strategy is to be used."""
     total = sum(cell.kind == kind for cell in grid)
     rows = [
         {
-            "fastest": read_candidates()[region.best].label,
+            "use": read_candidates()[region.best].label,
             "share of the map": format_percent(region.cells / total),
             "Gbit/s": _range(region.gbit),
             "computation : communication": _range(region.ratio),
             "workers": _range(region.workers),
             "late by": _range(region.late),
-            "ahead, median": format_percent(region.margin) + ("" if region.margin > less else ", within the error"),
+            "ahead, median": format_percent(region.margin),
         }
         for region in cells.find_regions(grid, kind)
     ]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from repro.answers.claims.stats import format_percent
 from repro.answers.figures import looks
 from repro.answers.pages.files import Files
-from repro.answers.ranking.against import Contest
-from repro.answers.ranking.candidates import read_candidates
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 from repro.answers.ranking.cells import Cell
 
 COLOURS = {  # families alike: allreduces blue, compression green, servers red, pipelines orange, stale purple
@@ -27,91 +23,58 @@ COLOURS = {  # families alike: allreduces blue, compression green, servers red, 
     **{"pipe_sgd": "#54278f", "pipe_sgd_fp16": "#9e9ac8", "eager_solo": "#de77ae", "eager_majority": "#f1b6da"},
 }
 OTHER = "#bdbdbd"
+WORKERS = (8, 32, 128)  # of the map's panels
+KINDS = {SYNCHRONOUS: "same updates", ANY: "any updates"}
+LABELLED = 3  # cells of a region with a name
 BAND = 0.2  # the goal for throughputs
 
 
-def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float, contests: Sequence[Contest]) -> str:
-    """The map of a kind of strategies; contests: emulated comparisons, shown if no worker is late."""
-    shown = [cell for cell in cells if cell.kind == kind]
-    here = [each for each in contests if not each.place.late and _inside(each, shown)]
-    rows = pd.DataFrame([asdict(cell) for cell in shown])
-    alt = "Panels of cells: a column for each number of workers, a row for each lateness; a colour for each strategy."
-    dots = "; a dot: by the simulator itself" if any(cell.by == "simulation" for cell in shown) else ""
-    dots += (
-        "; a diamond: the faster of those that were **emulated** there, mostly with another model, of other bytes"
-        if here
-        else ""
-    )
+def map_picture(files: Files, cells: Sequence[Cell]) -> str:
+    """What to use for a few numbers of workers, none of them late: above with the same updates, below with any."""
+    shown = [cell for cell in cells if not cell.late and cell.workers in WORKERS]
+    alt = "Panels of cells: a column for each number of workers, a row for each comparison; a colour for each strategy."
     caption = (
-        f"The fastest strategy (**simulated**: closed forms{dots}), for ResNet-50's "
-        f"gradient of 102 MB. Hatched: ahead of the second by less than {format_percent(less)}, by which ratios of "
-        "simulated steps may be off."
+        "What to use (**simulated**: closed forms) for ResNet-50's gradient of 102 MB: the simplest strategy that no "
+        "other one replaces. Computation is that of a minibatch, over the time to send the gradient twice."
     )
-    text = f"{kind} {less} {[asdict(each.fastest) for each in here]}"
-    return files.picture(lambda: draw_map(shown, less, here), text, f"map-{kind}", alt, caption, rows)
+    rows = pd.DataFrame([asdict(cell) for cell in shown])
+    return files.picture(lambda: draw_map(shown), "map", "map", alt, caption, rows)
 
 
-def _inside(contest: Contest, cells: Sequence[Cell]) -> bool:
-    """Whether a comparison lies within a panel of the map."""
-    if contest.place.workers not in {cell.workers for cell in cells}:
-        return False
-    axes = [(getattr(contest.place, name), [getattr(cell, name) for cell in cells]) for name in ("gbit", "ratio")]
-    return all(min(values) / 1.5 <= value <= 1.5 * max(values) for value, values in axes)
-
-
-def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = ()) -> Any:
-    """A panel for each number of workers and lateness, a cell for each bandwidth and ratio, a diamond a contest."""
+def draw_map(cells: Sequence[Cell]) -> Any:
+    """A panel for each comparison and number of workers, a cell for each goodput and ratio, a name on each region."""
     looks.set_theme()
     import matplotlib.pyplot as plt
     import seaborn as sns
     from matplotlib.colors import ListedColormap
-    from matplotlib.patches import Patch
 
-    shown = {*(cell.best for cell in cells), *(each.fastest.candidate for each in contests)}
-    fastest = [name for name in read_candidates() if name in shown]
-    colours = ListedColormap([COLOURS.get(name, OTHER) for name in fastest])
-    table = pd.DataFrame([asdict(cell) for cell in cells])
-    table = table.assign(best=table["best"].map(fastest.index), close=table["margin"] < less)
-    table["simulated"] = table["by"] == "simulation"
-    late, workers = (sorted(table[name].unique()) for name in ("late", "workers"))
-    figure, axes = plt.subplots(len(late), len(workers), figsize=(looks.WIDTH, 1.9 * len(late) + 1.4), sharex=True,
-                                sharey=True, layout="constrained", squeeze=False)  # fmt: skip
+    used = [name for name in read_candidates() if name in {cell.best for cell in cells}]
+    colours = ListedColormap([COLOURS.get(name, OTHER) for name in used])
+    table = pd.DataFrame([asdict(cell) for cell in cells]).assign(code=lambda rows: rows["best"].map(used.index))
+    figure, axes = plt.subplots(len(KINDS), len(WORKERS), figsize=(looks.WIDTH, 5.6), sharex=True, sharey=True,
+                                layout="constrained", squeeze=False)  # fmt: skip
     for (row, column), axis in np.ndenumerate(axes):
-        panel = table[(table["late"] == late[row]) & (table["workers"] == workers[column])]
-        best, close, simulated = (
-            panel.pivot(index="ratio", columns="gbit", values=name) for name in ("best", "close", "simulated")
-        )
-        sns.heatmap(best, cmap=colours, vmin=-0.5, vmax=len(fastest) - 0.5, cbar=False, linewidths=0.3, ax=axis)
-        axis.pcolor(np.ma.masked_array(best, ~close.to_numpy(bool)), cmap=ListedColormap(["none"]), hatch="////",
-                    edgecolors="white", linewidth=0)  # fmt: skip
-        y, x = np.nonzero(simulated.to_numpy(bool))
-        axis.plot(x + 0.5, y + 0.5, "o", color="white", markersize=1.6)
+        kind, workers = list(KINDS)[row], WORKERS[column]
+        panel = table[(table["kind"] == kind) & (table["workers"] == workers)]
+        best = panel.pivot(index="ratio", columns="gbit", values="code")
+        sns.heatmap(best, cmap=colours, vmin=-0.5, vmax=len(used) - 0.5, cbar=False, linewidths=0.3, ax=axis)
+        for code, name in enumerate(used):
+            y, x = np.nonzero(best.to_numpy() == code)
+            if len(x) >= LABELLED:
+                label = read_candidates()[name].label.replace(", ", ",\n")
+                box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1}
+                axis.text(x.mean() + 0.5, y.mean() + 0.5, label, ha="center", va="center", fontsize=6, bbox=box)
         gbits, ratios = list(best.columns), list(best.index)
-        for place, fast in ((each.place, each.fastest) for each in contests):
-            if (place.late, place.workers) == (late[row], workers[column]):
-                axis.plot(_along(place.gbit, gbits), _along(place.ratio, ratios), "D", markeredgecolor="black",
-                          color=COLOURS.get(fast.candidate, OTHER), markersize=4, zorder=3, clip_on=False)  # fmt: skip
         axis.set(xlim=(0, len(gbits)), ylim=(0, len(ratios)), xlabel="", ylabel="")
         axis.set_xticks([n + 0.5 for n in range(0, len(gbits), 2)], [f"{gbit:g}" for gbit in gbits[::2]], rotation=0)
         axis.set_yticks([n + 0.5 for n in range(len(ratios))], [f"{ratio:g}" for ratio in ratios], rotation=0)
         if row == 0:
-            axis.set_title(f"{workers[column]} workers")
-        if row == len(late) - 1:
-            axis.set_xlabel("Gbit/s")
+            axis.set_title(f"{workers} workers")
+        if row == len(KINDS) - 1:
+            axis.set_xlabel("goodput, Gbit/s")
         if column == 0:
-            lateness = f"one worker late by {format_percent(late[row])}" if late[row] else "no worker late"
-            axis.set_ylabel(f"{lateness}\ncomputation :\ncommunication")
-    patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=read_candidates()[name].label) for name in fastest]
-    figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False)
+            axis.set_ylabel(f"{KINDS[kind]}\ncomputation :\ncommunication")
     return figure
-
-
-def _along(value: float, values: Sequence[float]) -> float:
-    """The position of a value on an axis of cells (0.5: the middle of the first), at most the last one's middle."""
-    for at, (low, high) in enumerate(pairwise(values)):
-        if value <= high:
-            return at + 0.5 + max(0.0, math.log(value / low) / math.log(high / low))
-    return len(values) - 0.5
 
 
 def emulated_scatter(files: Files, table: pd.DataFrame) -> str:

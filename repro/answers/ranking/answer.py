@@ -13,7 +13,7 @@ from repro.answers.claims.verdict import range_within_90
 from repro.answers.ranking import draws, flips, forms, memory, question, statistical
 from repro.answers.ranking.arguments import SIZES, Question, parse_amount
 from repro.answers.ranking.calibration import Calibration, committed_calibration
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, USUAL, Candidate, read_candidates
+from repro.answers.ranking.candidates import ANY, BETTER, OFTEN, PAYS, SYNCHRONOUS, USUAL, Candidate, read_candidates
 from repro.answers.ranking.setting import Setting
 from repro.answers.ranking.simulate import Step
 from repro.answers.ranking.statistical import Cost
@@ -21,10 +21,9 @@ from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError
 
 SIMULATED = 3  # candidates of a comparison to simulate at most
-MESSAGES = 20_000  # in all, after which no further simulation begins: a count, so that no answer depends on the load
+MESSAGES = 5_000  # in all, after which no further simulation begins: a count, so that no answer depends on the load
 OVERHEAD = "overhead"  # the part of a step that frameworks and clusters add
 MOST_RANKS = 8  # of a simulation
-OFTEN = 0.5  # a strategy less than 1 % slower ties if it is the fastest at least so often, relative to the first
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,8 @@ class Row:
     """A strategy in the setting.
 
     low_s, high_s: bounds of the interval. fastest: comparison -> share of the draws in which it is the fastest or ties.
-    memory: bytes. simulated_s: by the simulator, if it ran. cost: iterations to a target. fits: the memory.
+    beaten: comparison -> the largest share of the draws in which one other strategy pays (is faster by PAYS). memory:
+    bytes. simulated_s: by the simulator, if it ran. cost: iterations to a target. fits: the memory.
     """
 
     candidate: Candidate
@@ -40,6 +40,7 @@ class Row:
     low_s: float
     high_s: float
     fastest: Mapping[str, float]
+    beaten: Mapping[str, float]
     memory: float
     simulated_s: float | None
     cost: Cost | None
@@ -75,21 +76,21 @@ class Answer:
     notes: Sequence[str] = field(default_factory=tuple)
 
     def best(self, kind: str = ANY) -> Row:
-        """The row of a comparison that is the fastest in most draws; among ties the simplest."""
+        """What to use: the simplest strategy that no other one replaces."""
         return self.ties(kind)[0]
 
     def ties(self, kind: str = ANY) -> list[Row]:
-        """The row that fits the memory and is the fastest in most draws, and those less than 1 % slower that are the
-        fastest in half as many or more: the simplest first, as in the file."""
+        """The rows that fit the memory and that no strategy of the comparison beats in OFTEN of the draws, the simplest
+        first, as in the file."""
         order = list(read_candidates())
         fitting = [row for row in self.rows if row.fits and row.candidate.counts(kind)]
-        top = max(fitting, key=lambda row: (row.fastest[kind], -row.seconds))
-        tied = [
-            row
-            for row in fitting
-            if row.fastest[kind] >= OFTEN * top.fastest[kind] and row.seconds <= (1 + flips.BETTER) * top.seconds
-        ]
+        least = min(row.beaten[kind] for row in fitting)
+        tied = [row for row in fitting if row.beaten[kind] < max(OFTEN, least + 1e-9)]
         return sorted(tied, key=lambda row: order.index(row.candidate.name))
+
+    def fastest(self, kind: str = ANY) -> Row:
+        """The row with the least seconds in the middle."""
+        return next(row for row in self.rows if row.fits and row.candidate.counts(kind))
 
     @property
     def samples(self) -> int:
@@ -194,12 +195,15 @@ def rank_strategies(
         candidate, step = among[name], points[name]
         low, high = range_within_90(at[name])
         ends = min(low, step.seconds), max(high, step.seconds)
-        shares, cost = fastest_shares(among, fitting_at, candidate, at[name]), statistical.statistical_cost(candidate)
-        rows.append(Row(candidate, step, *ends, shares, nbytes[name], simulated_s.get(name), cost, fits[name]))
+        cost = statistical.statistical_cost(candidate)
+        shares, beaten = (rule(among, fitting_at, candidate, at[name]) for rule in (fastest_shares, beaten_shares))
+        rows.append(Row(candidate, step, *ends, shares, beaten, nbytes[name], simulated_s.get(name), cost, fits[name]))
+    lead = calibration.lead if calibration else 1 + PAYS
     kinds = [kind for kind in (SYNCHRONOUS, ANY) if chosen is None]
-    changes = {kind: flips.find_flips(among, setting, fits, kind) for kind in kinds}
-    halved = {kind: flips.fastest_at_half(among, setting, fits, kind) for kind in kinds}
-    return Answer(load, setting, tuple(known), rows, changes, halved, str(calibration or "none"), tuple(notes))
+    changes = flips.Changes(among, setting, fits, lead)
+    found = {kind: changes.find_flips(kind) for kind in kinds}
+    halved = {kind: changes.fastest_at_half(kind) for kind in kinds}
+    return Answer(load, setting, tuple(known), rows, found, halved, str(calibration or "none"), tuple(notes))
 
 
 def format_gigabytes(nbytes: float) -> str:
@@ -286,5 +290,16 @@ def fastest_shares(
     shares = {}
     for kind in filter(candidate.counts, (SYNCHRONOUS, ANY)):
         least = np.min([times for other, times in at.items() if among[other].counts(kind)], axis=0)
-        shares[kind] = float(np.mean(np.asarray(seconds) <= (1 + flips.BETTER) * least))
+        shares[kind] = float(np.mean(np.asarray(seconds) <= (1 + BETTER) * least))
     return shares
+
+
+def beaten_shares(
+    among: Mapping[str, Candidate], at: Mapping[str, Sequence[float]], candidate: Candidate, seconds: Sequence[float]
+) -> dict[str, float]:
+    """Comparison that includes the candidate -> the largest share of the draws in which one other candidate pays."""
+    needed = (1 - PAYS) * np.asarray(seconds)
+    return {
+        kind: max(float(np.mean(np.asarray(times) <= needed)) for name, times in at.items() if among[name].counts(kind))
+        for kind in filter(candidate.counts, (SYNCHRONOUS, ANY))
+    }

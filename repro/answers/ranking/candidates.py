@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,9 @@ from repro.core.registry import PLUGINS
 
 FILE = Path(__file__).with_name("candidates.yaml")
 USUAL, PAYS = "ddp", 0.05  # the usual choice; a strategy pays if it is faster by this share
-USUAL_ERROR = 0.05  # of a closed form
+BETTER = 0.01  # a strategy that is faster by this share or less ties, and the simpler or present one is named
+OFTEN = 0.75  # a strategy replaces a simpler one if it pays in this share of the draws
+USUAL_ERROR = 0.02  # of a closed form, as the tests allow
 SYNCHRONOUS, ANY = "synchronous", "any"  # the two comparisons: see `Candidate.counts`
 
 
@@ -69,3 +72,8 @@ def read_candidates() -> dict[str, Candidate]:
         for name, entries in user_files.read_yaml(FILE).items()
         if entries["strategy"] in known
     }
+
+
+def tied_names(times: Mapping[str, float], lead: float = 1 + BETTER) -> list[str]:
+    """The names within the lead of the fastest, in their order: that of the file, the simplest first."""
+    return [name for name, seconds in times.items() if seconds <= lead * min(times.values())]

@@ -13,11 +13,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
-import numpy as np
 from pydantic import TypeAdapter
 
-from repro.answers.claims.evidence import validation_steps
-from repro.answers.claims.residuals import ratio_errors
 from repro.answers.claims.stats import format_percent
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 
@@ -43,10 +40,10 @@ def from_csv(kind: type[T], text: str) -> list[T]:
 
 @dataclass(frozen=True)
 class Cell:
-    """The fastest strategy of a comparison in one setting.
+    """What to use in one setting: of a comparison the simplest strategy that no other one replaces.
 
-    margin: the share by which the second is slower. by: "form", or "simulation" of the two best; agrees: whether both
-    name the same strategy.
+    second: the fastest other strategy. margin: the share by which it is slower, 0 if it is faster. by: "form", or
+    "simulation" of the two best; agrees: whether both name the same strategy.
     """
 
     gbit: float
@@ -89,16 +86,9 @@ class Placed:
     stops_bits: float | None
 
 
-def ratio_error() -> float:
-    """The 95th percentile of the error of a ratio of two simulated steps, in the validation."""
-    steps = validation_steps(None)
-    errors = ratio_errors(((step["run"], step["bytes"]), step["observed_s"], step["simulated_s"]) for step in steps)
-    return float(np.quantile(errors, 0.95)) if errors else 0.0
-
-
 @dataclass(frozen=True)
 class Region:
-    """The cells in which a strategy is the fastest: their number, median margin and ranges."""
+    """The cells in which a strategy is to be used: their number, median margin and ranges."""
 
     best: str
     cells: int
@@ -138,7 +128,7 @@ def differing_neighbours(cells: Sequence[Cell]) -> Iterator[tuple[str, Cell, Cel
 
 @dataclass(frozen=True)
 class Border:
-    """Where, with more bandwidth or more computation to communication, another strategy becomes the fastest.
+    """Where, with more bandwidth or more computation to communication, another strategy is to be used.
 
     cells: the number of pairs of neighbours that it separates; at, ends: the median and range of where it lies between
     them; margin: the median lead of the fastest there.

@@ -1,24 +1,23 @@
-"""At which bandwidth and number of workers another strategy becomes the fastest, by the closed forms."""
+"""At which bandwidth and number of workers another strategy is worth using, by the closed forms."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from repro.answers.ranking import forms
-from repro.answers.ranking.candidates import Candidate
+from repro.answers.ranking.candidates import BETTER, Candidate, tied_names
 from repro.answers.ranking.setting import Setting
 
 SLOWEST, FASTEST = 1e8, 4e11  # bits/s
 STEPS = 37  # bandwidths to try, a third of an octave apart
 WORKERS = (2, 4, 8, 16, 32, 64, 128)
-BETTER = 0.01  # a strategy that is faster by this share or less ties, and the simpler or present one is named
 HALVINGS = 5
 
 
 @dataclass(frozen=True)
 class Flip:
-    """From `at` (bits/s, or workers) on `after` is the fastest, below it `before`."""
+    """From `at` (bits/s, or workers) on `after` is worth using, below it `before`."""
 
     what: str
     at: float
@@ -26,31 +25,54 @@ class Flip:
     after: str
 
 
-def tied_names(times: Mapping[str, float]) -> list[str]:
-    """The names within BETTER of the fastest, in their order: that of the file, the simplest first."""
-    return [name for name, seconds in times.items() if seconds <= (1 + BETTER) * min(times.values())]
+@dataclass
+class Changes:
+    """What to use in other settings than this one. fits: the memory. lead: seconds over the fastest's, above which a
+    strategy is not worth using."""
 
+    among: Mapping[str, Candidate]
+    setting: Setting
+    fits: Mapping[str, bool]
+    lead: float = 1 + BETTER
+    known: dict[tuple[str, float], dict[str, float]] = field(default_factory=dict)
 
-def fastest_candidate(
-    among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str, present: str = ""
-) -> str:
-    """The fastest candidate that fits the memory; among ties `present`, or else the simplest."""
-    counted = {name: each for name, each in among.items() if fits.get(name, True) and each.counts(kind)}
-    names = tied_names(forms.step_seconds(counted, setting))
-    return present if present in names else names[0]
+    def find_flips(self, kind: str) -> list[Flip]:
+        """Flips over bandwidths at this number of workers, then over numbers of workers at this bandwidth."""
 
+        def at_bits(bits: float, present: str = "") -> str:
+            return self._named("bits", bits, kind, present)
 
-def find_flips(among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str) -> list[Flip]:
-    """Flips over bandwidths at this number of workers, then over numbers of workers at this bandwidth."""
+        def at_workers(workers: float, present: str = "") -> str:
+            return self._named("workers", workers, kind, present)
 
-    def at_bits(bits: float, present: str = "") -> str:
-        return fastest_candidate(among, setting.with_entries(beta_s_per_byte=8 / bits), fits, kind, present)
+        bandwidths = [SLOWEST * (FASTEST / SLOWEST) ** (n / (STEPS - 1)) for n in range(STEPS)]
+        by_bits = _over("bandwidth", bandwidths, at_bits, HALVINGS) if self.setting.uses_network else []
+        return by_bits + _over("workers", WORKERS, at_workers, 0)
 
-    def at_workers(workers: float, present: str = "") -> str:
-        return fastest_candidate(among, replace(setting, workers=int(workers)), fits, kind, present)
+    def fastest_at_half(self, kind: str) -> tuple[str, float]:
+        """(what to use, its seconds) at half of the bandwidth."""
+        half = 4 / self.setting.testbed.beta_s_per_byte
+        best = self._named("bits", half, kind)
+        return best, self._times("bits", half)[best]
 
-    bandwidths = [SLOWEST * (FASTEST / SLOWEST) ** (n / (STEPS - 1)) for n in range(STEPS)]
-    return _over("bandwidth", bandwidths, at_bits, HALVINGS) + _over("workers", WORKERS, at_workers, 0)
+    def _named(self, what: str, value: float, kind: str, present: str = "") -> str:
+        times = self._times(what, value)
+        counted = {name: seconds for name, seconds in times.items() if self.among[name].counts(kind)}
+        names = tied_names(counted, self.lead)
+        return present if present in names else names[0]
+
+    def _times(self, what: str, value: float) -> dict[str, float]:
+        """Seconds of what fits the memory, with another bandwidth or number of workers."""
+        if (what, value) not in self.known:
+            bits = what == "bits"
+            where = (
+                self.setting.with_entries(beta_s_per_byte=8 / value)
+                if bits
+                else replace(self.setting, workers=int(value))
+            )
+            fitting = {name: each for name, each in self.among.items() if self.fits.get(name, True)}
+            self.known[what, value] = forms.step_seconds(fitting, where)
+        return self.known[what, value]
 
 
 def _over(what: str, values: Sequence[float], best: Callable[..., str], halvings: int) -> list[Flip]:
@@ -66,12 +88,3 @@ def _over(what: str, values: Sequence[float], best: Callable[..., str], halvings
             last = now
         before = value
     return flips
-
-
-def fastest_at_half(
-    among: Mapping[str, Candidate], setting: Setting, fits: Mapping[str, bool], kind: str
-) -> tuple[str, float]:
-    """(the fastest, its seconds) at half of the bandwidth."""
-    half = setting.with_entries(beta_s_per_byte=2 * setting.testbed.beta_s_per_byte)
-    best = fastest_candidate(among, half, fits, kind)
-    return best, forms.step_seconds({best: among[best]}, half)[best]

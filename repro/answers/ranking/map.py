@@ -1,4 +1,4 @@
-"""The fastest strategy over bandwidth, computation : communication, workers and imbalance: `repro map`.
+"""What to use over bandwidth, computation : communication, workers and imbalance: `repro map`.
 
 The whole grid is predicted by closed forms. Beside a border, where a neighbouring cell has another fastest strategy,
 the two best are also simulated, up to a number of cells.
@@ -12,9 +12,9 @@ from itertools import islice, product
 from typing import Any
 
 from repro.answers.ranking import forms, workload
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, read_candidates
+from repro.answers.ranking.calibration import committed_calibration
+from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, read_candidates, tied_names
 from repro.answers.ranking.cells import Cell, differing_neighbours
-from repro.answers.ranking.flips import tied_names
 from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.experiment.testbeds import testbed_of
 
@@ -55,9 +55,9 @@ def all_cells(base: Setting, say: Callable[[str], object]) -> list[Cell]:
 def _cell(
     among: Mapping[str, Candidate], times: Mapping[str, float], place: tuple[float, float, int, float], kind: str
 ) -> Cell:
-    """The cell of these times; among ties the simplest candidate is the best."""
+    """The cell of these times: what to use is the simplest candidate that no other one replaces."""
     counted = {name: seconds for name, seconds in times.items() if among[name].counts(kind)}
-    best = tied_names(counted)[0]
+    best = tied_names(counted, committed_calibration().lead)[0]
     second = min((name for name in counted if name != best), key=lambda name: counted[name])
     return Cell(*place, kind, best, counted[best], second, max(0.0, counted[second] / counted[best] - 1))
 

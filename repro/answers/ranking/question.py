@@ -21,10 +21,14 @@ def parse_question(asked: Question) -> tuple[Setting, Workload, list[str], list[
     """(setting, workload, names of the known inputs, notes for the user)"""
     asked.check()
     load, known, notes = workload.workload_of(asked.model, asked.batch, asked.shape), [], []
+    links = links_of(asked)
     if asked.step_ms is not None:
         load = load.with_seconds(asked.step_ms / 1e3, "given")
     elif asked.gpu is not None:
-        load = on_gpu(asked.gpu, asked.model, asked.batch, load)
+        load, published = on_gpu(asked.gpu, asked.model, asked.batch, load)
+        if not published:
+            links[COMPUTATION] = ON_GPU
+            notes.append("The computation on this GPU is estimated, half of it to twice of it are drawn; give step_ms.")
     elif ":" in asked.model and not load.timed:
         load = workload.timed_here(asked.model, asked.batch, asked.shape, load)
         if not torch.cuda.is_available():
@@ -32,7 +36,7 @@ def parse_question(asked: Question) -> tuple[Setting, Workload, list[str], list[
                 "Timed on a CPU: if your workers have GPUs, give step_ms or gpu, or the answer is about CPU workers."
             )
     if load.timed:
-        known.append("computation")
+        known += [COMPUTATION] * (COMPUTATION not in links)
     else:
         device = cluster_entries()["device"]
         seconds = load.flops / (device["peak_flops"] * device["utilisation"])
@@ -52,10 +56,10 @@ def parse_question(asked: Question) -> tuple[Setting, Workload, list[str], list[
         known.append("skew")
     bed: Any = testbed_of(cluster_entries())
     setting = Setting(
-        load.profile, asked.workers, bed, asked.gpus_per_node, asked.imbalance or 0.0, load.matrices, links_of(asked),
+        load.profile, asked.workers, bed, asked.gpus_per_node, asked.imbalance or 0.0, load.matrices, links,
         coarsen_profile(load.profile),
     )  # fmt: skip
-    return setting.with_entries(**link_entries(asked, setting.links)), load, known, notes
+    return setting.with_entries(**link_entries(asked, links_of(asked))), load, known, notes
 
 
 def links_of(asked: Question) -> dict[str, Quantiles]:
@@ -82,20 +86,27 @@ def link_entries(asked: Question, links: Mapping[str, Quantiles]) -> dict[str, A
 
 
 # --- seconds on a GPU: the published step of this model on it, or its rate in the papers' testbeds
-def on_gpu(gpu: str, model: str, batch: int, load: Workload) -> Workload:
-    """The workload with seconds of this GPU; InputError for a GPU of no testbed, or unknown FLOPs."""
+COMPUTATION = "computation"  # the name of the input
+# an estimate is drawn from twice the seconds to a half: models reach different shares of a GPU's peak
+ON_GPU = Quantiles.of(
+    "device.utilisation", (share * cluster_entries()["device"]["utilisation"] for share in (0.5, 1, 2))
+)
+
+
+def on_gpu(gpu: str, model: str, batch: int, load: Workload) -> tuple[Workload, bool]:
+    """(the workload with seconds of this GPU, whether they are published); InputError for a GPU of no testbed, or
+    unknown FLOPs."""
     known = devices_of(gpu)
     for bed in _testbeds_of(model):
         if "iteration_s" in (device := known.get(bed, {})):
             source = f"published for {gpu}, {device['iteration_s']:g} s a batch of {device['batch']}"
-            return load.with_seconds(device["iteration_s"] * batch / device["batch"], source)
+            return load.with_seconds(device["iteration_s"] * batch / device["batch"], source), True
     rates = [device["peak_flops"] * device["utilisation"] for device in known.values() if "peak_flops" in device]
     if not rates or not load.flops:
         raise InputError(f"gpu {gpu}: nothing is published of {model} on it; give step_ms, the time of a step")
     rate = sorted(rates)[len(rates) // 2]
-    return load.with_seconds(
-        load.flops / rate, f"estimated for {gpu}: {rate / 1e12:.2g} TFLOP/s, as its testbeds have it"
-    )
+    source = f"estimated for {gpu}: {rate / 1e12:.2g} TFLOP/s, as its testbeds have it"
+    return load.with_seconds(load.flops / rate, source), False
 
 
 def _testbeds_of(model: str) -> Iterator[str]:

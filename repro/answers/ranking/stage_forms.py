@@ -26,7 +26,7 @@ def flush_step(setting: Setting, place: Place, options: Options, name: str) -> S
 
     A stage's delay is hidden for as long as the stages before it drain and fill.
     """
-    best = _partition(setting.stages, place.workers, place.beta, straight=True)
+    best = _straight(setting.stages, place)
     if best is None:
         return None
     forward, backward, transfers, updates = _of_stages(setting, best)
@@ -49,7 +49,7 @@ def _passes(layout: Layout, minibatches: int, schedule: str) -> list[list[Op]]:
 
 def pipedream_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
     """1F1B without a flush: the slowest stage's seconds a minibatch, by PipeDream's own cost model (section 3.2)."""
-    layout = _partition(setting.stages, place.workers, place.beta, straight=False)
+    layout = _partition(setting.stages, place.workers, place.beta, False)
     if layout is None:
         return None
     seconds = place.workers * layout.pipeline_s + setting.update_s
@@ -61,8 +61,15 @@ def stages_of(candidate: Candidate, setting: Setting) -> Sequence[StageBlocks] |
     if candidate.form not in ("flush", "pipedream") or setting.workers == 1:
         return None
     place = setting.place(candidate)
-    best = _partition(setting.stages, place.workers, place.beta, straight=candidate.form == "flush")
+    profile = setting.stages
+    flushes = candidate.form == "flush"
+    best = _straight(profile, place) if flushes else _partition(profile, place.workers, place.beta, False)
     return best.layout.stages if best else None
+
+
+def _straight(profile: Profile, place: Place) -> Partition | None:
+    """Stages of a rank each, cut for the nearest of bandwidths a quarter of an octave apart."""
+    return _partition(profile, place.workers, 2 ** (round(4 * math.log2(place.beta)) / 4), True)
 
 
 @lru_cache(maxsize=256)

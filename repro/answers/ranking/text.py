@@ -7,76 +7,106 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from repro.answers.ranking import draws, flips
+from repro.answers.ranking import draws
 from repro.answers.ranking.answer import Answer, Row, format_gigabytes
-from repro.answers.ranking.candidates import ANY, PAYS, SYNCHRONOUS, USUAL, USUAL_ERROR, read_candidates
+from repro.answers.ranking.candidates import ANY, BETTER, PAYS, SYNCHRONOUS, USUAL, USUAL_ERROR, read_candidates
 from repro.answers.ranking.links import GOODPUT, INSIDE
 from repro.core.input_names import describe_names
 
-OTHER = {"compressed": "gradients lose something on the way", "stale": "gradients are computed on older weights"}
+OTHER = {"compressed": "what compression loses of gradients", "stale": "gradients of older weights"}
 LIMITS = {
     "communication": "Communication that is not hidden",
     "compression": "Compression",
     "late workers": "Waiting for late workers",
     "update": "The update",
+    "overhead": "What frameworks and clusters add to such steps (as published ones show)",
 }
-PARTS = {"computation": "comp.", "communication": "comm.", "compression": "codec", "late workers": "late"}
+PARTS = {
+    "computation": "comp.",
+    "communication": "comm.",
+    "compression": "codec",
+    "late workers": "late",
+    "overhead": "added",
+}
 MOST_ROWS = 8
+MOST_TIES = 2
+MISSING = (
+    "Not ranked: FSDP, ZeRO and tensor parallelism, which are no strategies of this project (they would need sharded "
+    "optimizers and layers that are split); hierarchical allreduce; gradient accumulation (give its minibatch and "
+    "time)."
+)
 MEASURE = (
-    "Measure goodput, not the line rate: `iperf3 -s` on one machine, `iperf3 -c HOST -P 4 -t 10` on another, and take "
-    "the sum. TCP on 100 Gbit/s cards has been seen at 20 Gbit/s, on 40 Gbit/s Ethernet at 4."
+    "Measure goodput: the bus bandwidth of nccl-tests' `all_reduce_perf -b 64M -e 64M` over two machines, or the sum "
+    "of `iperf3 -c HOST -P 4 -t 10`; give it as --goodput. Or give an iteration of your own run with DDP: --measured "
+    "412ms@8."
 )
 
 
 def format_answer(answer: Answer, every_row: bool = False) -> str:
-    """What to do, its certainty, the table, and what would change it; every_row: show the whole table."""
-    exact, best = answer.best(SYNCHRONOUS), answer.best(ANY)
-    kinds = [(SYNCHRONOUS, "Synchronous")]
-    lines = [format_decision(answer), "", describe_setting(answer), *answer.notes, ""]
-    lines += [format_advice("Fastest with the updates of synchronous SGD", exact, answer, SYNCHRONOUS)]
-    if best.seconds > (1 - PAYS) * exact.seconds:
-        lines += [f"Compressed or stale gradients gain less than {PAYS:.0%} here."]
-    else:
-        kinds += [(ANY, "Of all")]
-        kind = OTHER[best.candidate.keeps]
-        lines += [format_advice(f"Fastest of all, but {kind}", best, answer, ANY)]
-        if best.cost:
-            experiments = f"{', '.join(best.cost.where[:3])}{' and others' if len(best.cost.where) > 3 else ''}"
-            lines.append(f"  Iterations to a target, over synchronous SGD's: {best.cost}, measured in {experiments}.")
+    """What to do, the table, then why and what would change it; every_row: show the whole table."""
+    lines = [format_decision(answer), "", format_table(answer, every_row), ""]
+    lines += [describe_setting(answer), *answer.notes, "", format_advice(answer.best(SYNCHRONOUS), answer, SYNCHRONOUS)]
+    if faster := faster_if_changed(answer):
+        lines += [format_advice(faster, answer, ANY)]
+        if faster.cost:
+            where = f"{', '.join(faster.cost.where[:3])}{' and others' if len(faster.cost.where) > 3 else ''}"
+            lines.append(f"  Iterations to a target, over synchronous SGD's: {faster.cost}, measured in {where}.")
         else:
             lines.append("  What that costs in iterations was not measured here.")
-    lines += ["", format_table(answer, every_row), ""]
-    for comparison, title in kinds:
-        lines += [f"{title}, {line}" for line in change_lines(answer, comparison)]
-    lines += ["", *legend_lines(answer), *([MEASURE] if answer.setting.uses_network else [])]
+    kinds = [(SYNCHRONOUS, "Synchronous"), *([(ANY, "Of all")] if faster else [])]
+    lines += ["", *(f"{title}, {line}" for kind, title in kinds for line in change_lines(answer, kind))]
+    lines += ["", *legend_lines(answer), MISSING, *([MEASURE] if answer.setting.uses_network else [])]
     return "\n".join(lines)
 
 
 def format_decision(answer: Answer) -> str:
-    """What to do, and the nearest bandwidths at which that changes."""
+    """What to do, the nearest bandwidths at which that changes, and what is faster with other updates."""
     best = answer.best(SYNCHRONOUS)
-    here, labels = (
-        8 / answer.setting.testbed.beta_s_per_byte,
-        {name: each.label for name, each in read_candidates().items()},
-    )
-    by_bits = [flip for flip in answer.flips.get(SYNCHRONOUS, ()) if flip.what == "bandwidth"]
-    below = [("below", flip.at, flip.before) for flip in by_bits if flip.at <= here][-1:]
-    above = [("above", flip.at, flip.after) for flip in by_bits if flip.at > here][:1]
-    changes = ", ".join(
-        f"{side} {format_bits(at)} {labels[name]} is faster"
-        for side, at, name in below + above
-        if name != best.candidate.name and answer.setting.uses_network
-    )
-    measure = f" {changes[0].upper()}{changes[1:]}: measure your goodput (last line)." if changes else ""
-    return f"Use {best.candidate.label}.{format_ties(answer, SYNCHRONOUS)}{measure}"
+    words = [f"Use {best.candidate.label}.", format_ties(answer, SYNCHRONOUS), format_changes(answer)]
+    if faster := faster_if_changed(answer):
+        words.append(
+            f"If {OTHER[faster.candidate.keeps]} is acceptable, {faster.candidate.label} takes "
+            f"{faster.seconds / best.seconds:.0%} of the time."
+        )
+    return " ".join(filter(None, words))
+
+
+def faster_if_changed(answer: Answer) -> Row | None:
+    """The strategy that is worth using if other updates are acceptable; None if there is none."""
+    exact, best = answer.best(SYNCHRONOUS), answer.best(ANY)
+    return best if best.candidate.keeps != SYNCHRONOUS and best.seconds <= (1 - PAYS) * exact.seconds else None
+
+
+def format_changes(answer: Answer) -> str:
+    """The nearest bandwidths at which another strategy is to be used; those with the same updates, if there are any."""
+    if not answer.setting.uses_network:
+        return ""
+    best, here = answer.best(SYNCHRONOUS), 8 / answer.setting.testbed.beta_s_per_byte
+    labels = {name: each.label for name, each in read_candidates().items()}
+    for kind in (SYNCHRONOUS, ANY):
+        by_bits = [flip for flip in answer.flips.get(kind, ()) if flip.what == "bandwidth"]
+        below = [("below", flip.at, flip.before) for flip in by_bits if flip.at <= here][-1:]
+        above = [("above", flip.at, flip.after) for flip in by_bits if flip.at > here][:1]
+        changes = [
+            f"{labels[name]} is worth using {side} {format_bits(at)}"
+            for side, at, name in below + above
+            if name != best.candidate.name
+        ]
+        if changes:
+            text = f"{', '.join(changes)} of goodput: measure yours (last line)."
+            return text[0].upper() + text[1:]
+    return ""
 
 
 def format_ties(answer: Answer, kind: str) -> str:
-    """A sentence about the strategies that tie with the best of a comparison; "" if none does."""
-    _, *others = (row.candidate.label for row in answer.ties(kind))
-    return (
-        f" It is the simplest of those that are less than 1 % apart; the others: {'; '.join(others)}." if others else ""
-    )
+    """A sentence about the strategies that are as good as the best of a comparison; "" if there is none."""
+    _, *others = answer.ties(kind)
+    if not others:
+        return ""
+    nearest = sorted(others, key=lambda row: row.seconds)[:MOST_TIES]
+    more = f" and {len(others) - MOST_TIES} more" if len(others) > MOST_TIES else ""
+    names = "; ".join(row.candidate.label for row in nearest)
+    return f"A tie: it is the simplest to use; none is 5 % faster in three of four draws ({names}{more})."
 
 
 def describe_setting(answer: Answer) -> str:
@@ -108,20 +138,17 @@ def describe_links(answer: Answer) -> str:
     return ", ".join(words) or "one worker"
 
 
-def format_advice(title: str, row: Row, answer: Answer, kind: str) -> str:
-    """A recommended strategy: its step, its lead, its certainty, its bottleneck, and the strategies that tie."""
-    share = row.fastest[kind]
-    sure = f"the fastest, or within 1 %, in {f'{share:.0%} of the' if share < 1 else 'all'} draws"
+def format_advice(row: Row, answer: Answer, kind: str) -> str:
+    """A recommended strategy: its step, its lead, its certainty and its bottleneck."""
     usual = next((other for other in answer.rows if other.candidate.name == USUAL), row)
     faster = usual.seconds / row.seconds
-    lead = f", {faster:.3g} times as fast as {usual.candidate.label}" if abs(faster - 1) > flips.BETTER else ""
+    lead = f", {faster:.3g} times as fast as {usual.candidate.label}" if abs(faster - 1) > BETTER else ""
     limit = "Computation limits it: a faster network gains less than 5 %."
     if row.limit != "computation":
         limit = f"{LIMITS[row.limit]} takes {row.step.phases[row.limit] / row.seconds:.0%} of it."
     return (
-        f"{title}: {row.candidate.label}\n"
-        f"  {format_ms(row.seconds)} ms an iteration ({format_ms(row.low_s)} to {format_ms(row.high_s)}), "
-        f"{format_rate(answer, row)} samples/s{lead}; {sure}.\n  {limit}{format_ties(answer, kind)}"
+        f"{row.candidate.label} ({row.candidate.keeps} updates): {format_ms(row.seconds)} ms an iteration "
+        f"({format_ms(row.low_s)} to {format_ms(row.high_s)}), {format_rate(answer, row)} samples/s{lead}.\n  {limit}"
     )
 
 
@@ -178,10 +205,11 @@ def legend_lines(answer: Answer) -> list[str]:
         if row.candidate.error > USUAL_ERROR and not row.simulated_s
     ]
     return [
-        "Comp., comm., codec, late: shares of the iteration that nothing hides. Memory: of the rank with the most. "
+        "Comp., comm., codec, late, added (by frameworks and clusters): shares of the iteration that nothing hides. "
+        "Memory: of the rank with the most. "
         "Iterations: to a target over synchronous SGD's, measured by this project on smaller models; not in the times.",
         f"Predictions are closed forms that tests hold against the simulator{by}.{''.join(rough)} Intervals: 90 % of "
-        f"{draws.DRAWS} draws of what is not given ({unknown or 'nothing'}) and of the simulator's error "
+        f"{draws.DRAWS} draws of what is not given ({unknown or 'nothing'}) and of how far predictions were off "
         f"({answer.errors}).",
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import replace
 
@@ -12,7 +13,8 @@ from torch import nn
 from repro import models
 from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline.layers import Layer, Profile
-from repro.answers.ranking import answer, draws, forms, links, question, simulate, text, workload
+from repro.answers.ranking import answer, calibration, draws, forms, links, question, simulate, text, workload
+from repro.answers.ranking.against import Compared
 from repro.answers.ranking.arguments import Question
 from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.flips import Flip
@@ -117,7 +119,7 @@ def test_the_interval_is_wider_where_less_is_given():
 def test_an_interval_holds_nine_in_ten_of_the_draws():
     where = setting(8)
     points = {name: forms.closed_form_step(one, where) for name, one in read_candidates().items()}
-    at, _ = answer.at_draws(read_candidates(), points, where, [])
+    at = answer.at_draws(read_candidates(), points, where, [])
     for row in rows([]):
         inside = [row.low_s <= seconds <= row.high_s for seconds in at[row.candidate.name]]
         assert 0.85 <= sum(inside) / len(inside) < 1, row.candidate.name
@@ -184,6 +186,16 @@ def test_goodput_replaces_the_line_and_is_not_drawn():
     assert len({where.testbed.beta_s_per_byte for where in draws.drawn_settings(measured, [])}) == 1
 
 
+def test_an_estimate_for_a_gpu_is_drawn():
+    known = question.parse_question(Question("resnet50", "10g", 4, step_ms=50.0))
+    guessed = question.parse_question(Question("resnet50", "10g", 4, gpu="P100"))
+    spans = [
+        [where.computation_s for where in draws.drawn_settings(setting, inputs)]
+        for setting, _, inputs, _ in (known, guessed)
+    ]
+    assert max(spans[0]) == pytest.approx(min(spans[0])) and max(spans[1]) > 2 * min(spans[1])
+
+
 def test_the_link_inside_a_machine_decides_its_step():
     def step_s(intra):
         where = question.parse_question(Question("resnet50", None, 8, gpus_per_node=8, intra=intra, step_ms=50.0))[0]
@@ -245,6 +257,8 @@ def test_a_profiles_file_keeps_its_seconds(tmp_path):
         ({"memory_bytes": "16"}, "memory 16: no strategy fits into 16 bytes; must be .* or more, as 16G"),
         ({"imbalance": -1.0}, "imbalance -1"),
         ({"batch": 0}, "batch 0"),
+        ({"measured": ["412ms"]}, "measured 412ms: must be the time of an iteration, @, and the workers"),
+        ({"measured": ["soon@8"]}, "measured soon"),
         ({"workers": 8, "gpus_per_node": 3}, "gpus-per-node 3: must divide the 8 workers"),
         ({"bandwidth": None}, "bandwidth: is missing; give it"),
         ({"goodput": "1g"}, "bandwidth and goodput: give one of them"),
@@ -325,25 +339,80 @@ def test_tied_weights_of_a_users_module_count_once(tmp_path):
     assert load.parameters == 100 * 16 and load.matrices == ((100, 16),)
 
 
-def answer_of(shares, seconds):
-    """An answer whose rows are the fastest of all in these shares of the draws."""
+def rows_of(seconds):
+    """An answer of candidates whose seconds in two draws are these."""
     ranked = answer.rank_strategies(setting(8), LOAD, ["computation"], simulating=False)
-    rows = [replace(row, step=simulate.Step(seconds[row.candidate.name], {"computation": 0.0}),
-                    fastest={"any": share, "synchronous": share})
-            for row in ranked.rows for share in [shares.get(row.candidate.name)] if share is not None]  # fmt: skip
-    return replace(ranked, rows=sorted(rows, key=lambda row: row.seconds))
+    among = {name: one for name, one in read_candidates().items() if name in seconds}
+    rows = [
+        replace(
+            row,
+            step=simulate.Step(sum(seconds[name]) / 2, {"computation": sum(seconds[name]) / 2, "communication": 0.0}),
+            fastest=answer.fastest_shares(among, seconds, row.candidate, seconds[name]),
+            beaten=answer.beaten_shares(among, seconds, row.candidate, seconds[name]),
+        )
+        for row in ranked.rows
+        if (name := row.candidate.name) in seconds
+    ]
+    return replace(ranked, rows=sorted(rows, key=lambda row: row.seconds), flips={})
 
 
-def test_the_fastest_is_the_one_that_is_so_in_most_draws():
-    one = answer_of({"ddp_powersgd": 0.20, "topk": 0.73}, {"ddp_powersgd": 1.0, "topk": 1.1})
-    assert one.best("any").candidate.name == "topk" and one.ties("any") == [one.best("any")]
+def test_a_strategy_replaces_a_simpler_one_only_if_it_pays_in_most_draws():
+    sure = rows_of({"ddp": (1.1, 1.1), "gpipe": (1.0, 1.0)})
+    unsure = rows_of({"ddp": (1.1, 1.0), "gpipe": (1.0, 1.0)})
+    small = rows_of({"ddp": (1.04, 1.04), "gpipe": (1.0, 1.0)})
+    assert [one.best("any").candidate.name for one in (sure, unsure, small)] == ["gpipe", "ddp", "ddp"]
 
 
 def test_a_tie_names_the_simplest_and_then_the_others():
-    tied = answer_of({"gpipe": 0.9, "ps": 0.88, "ddp": 0.85}, {"gpipe": 1.0, "ps": 1.001, "ddp": 1.002})
+    tied = rows_of({"gpipe": (1.0, 1.0), "ps": (1.01, 1.01), "ddp": (1.02, 1.02), "ps_single": (2.0, 2.0)})
     assert [row.candidate.name for row in tied.ties("synchronous")] == ["ddp", "ps", "gpipe"]
     line = text.format_decision(tied)
-    assert line.startswith("Use DDP.") and "sharded server, layer by layer; GPipe" in line
+    assert line.startswith("Use DDP. A tie") and "(GPipe; sharded server, layer by layer)" in line
+
+
+def test_a_strategy_that_changes_the_updates_never_leads():
+    found = rows_of({"ddp": (1.0, 1.0), "topk": (0.1, 0.1)})
+    line = text.format_decision(found)
+    assert line.startswith("Use DDP.") and "Top-k, 0.1 % takes 10% of the time" in line
+
+
+def test_errors_are_those_of_steps_with_as_much_communication():
+    light, heavy = (simulate.Step(1.0, {"computation": 1.0, "communication": load}) for load in (0.1, 1.0))
+    rows = [
+        Compared("a", f"source {n}", "m", 4, 1.0, "s", "ddp", 1.0, load, 1.0 + error, 1.0, 1.0, 1.0, 1.0)
+        for n in range(3)
+        for load, error in ((0.1, 0.0), (1.0, 0.5))
+    ]
+    known = calibration.Calibration(rows)
+    assert known.errors_of(light).shared(0.9) == 0.0 < known.errors_of(heavy).shared(0.5)
+    drawn = known.drawn({"ddp": light, "ps": heavy}, 64)
+    assert drawn["ddp"].max() == 0.0 < drawn["ps"].max() == pytest.approx(math.log(1.5))
+
+
+def test_no_fit_has_rows_of_the_predicted_source_or_of_those_kept_out():
+    kept = sorted(calibration.kept_out())
+    rows = [Compared("a", source, "m", 4, 1.0, "s", "ddp", 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+            for source in ("one", "two", *kept)]  # fmt: skip
+    assert {row.source for row in calibration.calibrate(rows, without="one").rows} == {"two"}
+
+
+def test_an_own_run_scales_every_prediction_and_narrows_the_intervals():
+    where, known = setting(8), ["computation", "alpha"]
+    run = answer.Run(2 * seconds("ddp", replace(where, workers=4)), read_candidates()["ddp"], 4)
+    errors = calibration.committed_calibration()
+
+    def ranked(runs):
+        return {
+            row.candidate.name: row
+            for row in answer.rank_strategies(
+                where, LOAD, known, chosen=read_candidates(), simulating=False, calibration=errors, runs=runs
+            ).rows
+        }
+
+    without, scaled = ranked([]), ranked([run])
+    for name, row in scaled.items():
+        assert row.seconds == pytest.approx(2 * seconds(name, where))
+    assert scaled["ddp"].high_s / scaled["ddp"].low_s < without["ddp"].high_s / without["ddp"].low_s
 
 
 def test_in_one_machine_the_answer_says_that_bandwidth_is_not_used():

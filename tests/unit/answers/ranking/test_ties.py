@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro.answers.ranking.flips import tied_names
+from repro.answers.ranking.candidates import tied_names
 
 
 def test_strategies_tie_up_to_one_percent_of_the_fastest_in_their_order():

@@ -62,8 +62,7 @@ class Row:
 class Answer:
     """Rows by predicted seconds, those that do not fit the memory last; known: names of the inputs that are not drawn.
 
-    flips: comparison -> changes of the fastest; halved: comparison -> (fastest, seconds) at half of the bandwidth.
-    errors: the source of the predictions' errors.
+    flips: comparison -> changes of what to use. errors: the source of the predictions' errors.
     """
 
     load: Workload
@@ -71,7 +70,6 @@ class Answer:
     known: Sequence[str]
     rows: Sequence[Row]
     flips: Mapping[str, Sequence[flips.Flip]]
-    halved: Mapping[str, tuple[str, float]]
     errors: str
     notes: Sequence[str] = field(default_factory=tuple)
 
@@ -87,10 +85,6 @@ class Answer:
         least = min(row.beaten[kind] for row in fitting)
         tied = [row for row in fitting if row.beaten[kind] < max(OFTEN, least + 1e-9)]
         return sorted(tied, key=lambda row: order.index(row.candidate.name))
-
-    def fastest(self, kind: str = ANY) -> Row:
-        """The row with the least seconds in the middle."""
-        return next(row for row in self.rows if row.fits and row.candidate.counts(kind))
 
     @property
     def samples(self) -> int:
@@ -202,8 +196,7 @@ def rank_strategies(
     kinds = [kind for kind in (SYNCHRONOUS, ANY) if chosen is None]
     changes = flips.Changes(among, setting, fits, lead)
     found = {kind: changes.find_flips(kind) for kind in kinds}
-    halved = {kind: changes.fastest_at_half(kind) for kind in kinds}
-    return Answer(load, setting, tuple(known), rows, found, halved, str(calibration or "none"), tuple(notes))
+    return Answer(load, setting, tuple(known), rows, found, str(calibration or "none"), tuple(notes))
 
 
 def format_gigabytes(nbytes: float) -> str:

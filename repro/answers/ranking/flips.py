@@ -49,12 +49,6 @@ class Changes:
         by_bits = _over("bandwidth", bandwidths, at_bits, HALVINGS) if self.setting.uses_network else []
         return by_bits + _over("workers", WORKERS, at_workers, 0)
 
-    def fastest_at_half(self, kind: str) -> tuple[str, float]:
-        """(what to use, its seconds) at half of the bandwidth."""
-        half = 4 / self.setting.testbed.beta_s_per_byte
-        best = self._named("bits", half, kind)
-        return best, self._times("bits", half)[best]
-
     def _named(self, what: str, value: float, kind: str, present: str = "") -> str:
         times = self._times(what, value)
         counted = {name: seconds for name, seconds in times.items() if self.among[name].counts(kind)}

@@ -88,12 +88,12 @@ def format_changes(answer: Answer) -> str:
         below = [("below", flip.at, flip.before) for flip in by_bits if flip.at <= here][-1:]
         above = [("above", flip.at, flip.after) for flip in by_bits if flip.at > here][:1]
         changes = [
-            f"{labels[name]} is worth using {side} {format_bits(at)}"
+            f"{side} {format_bits(at)} of goodput {labels[name]} is worth using"
             for side, at, name in below + above
             if name != best.candidate.name
         ]
         if changes:
-            text = f"{', '.join(changes)} of goodput: measure yours (last line)."
+            text = f"{', '.join(changes)}: measure yours (last line)."
             return text[0].upper() + text[1:]
     return ""
 
@@ -219,7 +219,7 @@ def assumed_lines(answer: Answer) -> list[str]:
 
 
 def change_lines(answer: Answer, kind: str) -> list[str]:
-    """The fastest strategy over bandwidths, over numbers of workers, and at half of the bandwidth."""
+    """What to use over bandwidths, and over numbers of workers."""
     labels = {
         name: each.label for name, each in read_candidates().items()
     }  # a flip may name one that is impossible here
@@ -232,10 +232,7 @@ def change_lines(answer: Answer, kind: str) -> list[str]:
         places = [format_bits(flip.at) if what == "bandwidth" else f"{flip.at:.0f} workers" for flip in flips]
         after = "".join(f"; from {at} on {labels[flip.after]}" for at, flip in zip(places, flips))
         lines.append(f"by {what} ({reach}): {first}{after}.")
-    if not bandwidth:
-        return lines
-    name, seconds = answer.halved[kind]
-    return [*lines, f"at half of this bandwidth: {labels[name]}, {format_ms(seconds)} ms."]
+    return lines
 
 
 def format_share(row: Row, name: str) -> str:
@@ -270,9 +267,6 @@ def plain_answer(answer: Answer) -> dict[str, Any]:
         "best": {kind: answer.best(kind).candidate.name for kind in (SYNCHRONOUS, ANY)},
         "strategies": [_row(row, answer) for row in answer.rows],
         "flips": {kind: [vars(flip) for flip in flips] for kind, flips in answer.flips.items()},
-        "at_half_the_bandwidth": {
-            kind: {"best": name, "step_s": seconds} for kind, (name, seconds) in answer.halved.items()
-        },
         "notes": list(answer.notes),
     }
 

@@ -13,7 +13,7 @@ import torch
 from repro.core.errors import Diverged
 from repro.fabric.codecs import make_codec
 
-CHUNK = 1 << 17  # elements processed together, which fit the cache
+CHUNK = 1 << 18  # elements processed together, which fit the cache
 Part = tuple[np.ndarray, np.ndarray]  # (values (k,) float32, indices (k,) int32), as `Sparse`
 
 
@@ -53,6 +53,13 @@ def indices_above(vector: np.ndarray, bound: np.ndarray, equal: bool) -> np.ndar
             places += start
             indices.append(places)
     return np.concatenate(indices)
+
+
+def largest_of(indices: np.ndarray, vector: np.ndarray, k: int) -> np.ndarray:
+    """The k of these indices, ascending, with the largest magnitudes in a vector; NaN is the largest, ties by index."""
+    sizes = np.abs(np.take(vector, indices))
+    sizes[np.isnan(sizes)] = np.inf
+    return indices[largest_mask_on_host(sizes, k)]
 
 
 def largest_mask_on_host(magnitudes: np.ndarray, k: int) -> np.ndarray:

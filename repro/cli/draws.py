@@ -222,7 +222,7 @@ def rows_of_headlines(paper: str) -> list[dict[str, Any]]:
     baseline_wanted: draws of its baseline's sides alone, 0 if they need none. seconds: of one core for the missing
     draws of the sides that it reads; the command may draw others too.
     """
-    from repro.answers.pages.claim_tables import run_argument
+    from repro.answers.tables.results import run_argument
 
     read, headlines = draws_of_paper(paper)
     return [

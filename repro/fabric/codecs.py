@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from repro.core.errors import unknown_name
+from repro.fabric.codec_names import CodecName
 from repro.fabric.meta_tensors import add_tensor
 
 LOW_16_BITS = 0xFFFF
@@ -21,7 +22,7 @@ SMALLEST = 2.0**-149  # of float32's positive numbers
 class Codec(ABC):
     """float32 vector (n,) -> wire tensor -> float32 vector (n,). seed: for codecs that draw random numbers."""
 
-    name: str
+    name: CodecName
     lossless: bool = False
     wire_type: torch.dtype = torch.float32  # of the wire tensor's entries
 

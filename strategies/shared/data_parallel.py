@@ -15,6 +15,7 @@ from repro.core.errors import InputError
 from repro.core.fields import Count
 from repro.experiment import limits
 from repro.fabric.base import MAIN
+from repro.fabric.codec_names import CodecName
 from repro.fabric.collectives import DEFAULT_PIECES
 from repro.fabric.collectives.compressed import CompressedAllreduce, check_codec
 from repro.strategies.base import StepReport, Strategy
@@ -25,7 +26,7 @@ from repro.training.worker import Worker
 class AllreduceOptions:
     """Options of strategies whose exchange is an allreduce."""
 
-    codec: str = "none"
+    codec: CodecName = "none"
     algorithm: str = "ring"
     # of a block, with algorithm ring_pipelined only
     pieces: Annotated[Count, Field(le=limits.PIECES)] = DEFAULT_PIECES

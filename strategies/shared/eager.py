@@ -16,6 +16,7 @@ from repro.core.errors import InputError
 from repro.core.fields import Positive, Share
 from repro.core.not_none import not_none
 from repro.fabric.base import BACKGROUND
+from repro.fabric.codec_names import CodecName
 from repro.fabric.collectives.activation import Activation
 from repro.fabric.collectives.compressed import check_codec
 from repro.fabric.collectives.partial import PartialAllreduce
@@ -32,7 +33,7 @@ class EagerOptions:
     """Options of all eager-SGD strategies."""
 
     algorithm: str = "recursive_doubling"  # of the rounds, as in Figure 6
-    codec: str = "none"  # beyond the paper: quantised contributions, inside each hop of a ring
+    codec: CodecName = "none"  # beyond the paper: quantised contributions, inside each hop of a ring
     density: Share | None = None  # beyond the paper: the share of the send buffer that a round sends
     # add a late gradient to the next one, or drop it as in the authors' released code
     late: Literal["accumulate", "drop"] = "accumulate"

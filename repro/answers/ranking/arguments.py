@@ -13,12 +13,14 @@ from typing import Any
 from repro.algorithms.pipeline.profile import load_profile
 from repro.core import own_code
 from repro.core.errors import InputError, unknown_name
+from repro.core.registry import PLUGINS
 from repro.experiment import files, limits
 
 SLOWEST, FASTEST = 1e6, 1e14  # bits/s
 SIZES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}  # bits/s, bytes
 SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 LONGEST_LATENCY, LONGEST_STEP = 10.0, 1e4  # seconds
+PUBLISHED_MODELS = RESNET101, BERT_BASE, BERT_LARGE = "resnet101", "bert_base", "bert_large"  # `published_models`
 LEAST_OF_GPUS = 2e12  # FLOP/s at peak
 
 
@@ -53,11 +55,13 @@ def check_arguments(
 
 
 def check_model(model: str) -> None:
-    """InputError for a profile that cannot be read, and for a name that a user's file does not have."""
+    """InputError for a profile that cannot be read, a name that a user's file does not have, and an unknown model."""
     if model.endswith(".json"):
         load_profile(Path(model))
     elif own_code.is_place(model):
         own_code.admit_plugin(model)
+    elif model not in (known := (*PLUGINS["model"].names(), *PUBLISHED_MODELS)):
+        raise InputError(f"{unknown_name('model', model, known)}; or FILE.py:Class of a module, or FILE.json")
 
 
 def parse_amount(value: float | str, name: str, units: Mapping[str, float], least: float | None = None) -> float:

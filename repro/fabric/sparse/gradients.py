@@ -6,11 +6,13 @@ All shapes are static, and only `Sparse.check` reads values on the host.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import torch
 
 from repro.core.errors import Diverged
+from repro.fabric.codec_names import SparseCodecName
 from repro.fabric.codecs import make_codec
 
 CHUNK = 1 << 18  # elements processed together, which fit the cache
@@ -94,7 +96,7 @@ def merge_topk_on_host(a: Part, b: Part, k: int, empty: int) -> tuple[Part, Part
 
 EMPTY = 2**31 - 1  # the index of an unused place, whose value is 0
 INDEX_BYTES = 4
-CODECS = ("none", "truncate16", "quantize8")  # for the values of a message: those that draw no random numbers
+CODECS = get_args(SparseCodecName)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def cmd_bench_collective(args: argparse.Namespace) -> None:
 def collective_overrides(args: argparse.Namespace) -> list[str]:
     """The overrides of `bench/collective` for the command's options; InputError for an invalid combination."""
     from repro.core.errors import InputError, unknown_name
-    from repro.fabric.codec_names import CodecName
+    from repro.fabric.option_names import CodecName
 
     testbeds = {
         "virtual": ["testbed=virtual"],

@@ -65,15 +65,12 @@ def cmd_map(args: argparse.Namespace) -> None:
 
     from repro.answers.ranking import against, cells, emulated, paper_places, published
     from repro.answers.ranking import map as maps
-    from repro.core import safe_files
     from repro.core.atomic import write_atomically
+    from repro.core.user_files import make_target_folder
 
     folder = Path(args.out) if args.out else None
     if folder:
-        try:
-            safe_files.make_folder(folder)
-        except OSError as error:
-            raise InputError(f"--out {folder}: no folder can be made there ({error.strerror or error})") from None
+        make_target_folder("--out", folder)
     mapped = maps.build_map(args.simulations, lambda line: print(line, file=sys.stderr))
     if folder:
         compared = [row for setting in published.published_settings() for row in published.compare_measured(setting)]
@@ -89,17 +86,7 @@ def cmd_map(args: argparse.Namespace) -> None:
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:
-    from repro.answers.ranking.arguments import check_arguments, check_model
-
-    shape = _shape(args.input)
-    check_model(args.model)
-    check_arguments(
-        args.bandwidth, args.workers, args.latency, args.gpus_per_node, args.step_ms, args.gpu, args.batch,
-        args.imbalance, args.memory,
-    )  # fmt: skip
-
-    from repro.answers.ranking import text
-    from repro.answers.ranking.answer import recommend  # imports PyTorch
+    from repro.answers.ranking import recommend
 
     answer = recommend(
         args.model,
@@ -112,8 +99,11 @@ def cmd_recommend(args: argparse.Namespace) -> None:
         batch=args.batch,
         imbalance=args.imbalance,
         memory_bytes=args.memory,
-        shape=shape,
+        shape=_shape(args.input),
     )
+
+    from repro.answers.ranking import text  # imports PyTorch
+
     print(
         json.dumps(text.plain_answer(answer), indent=1, allow_nan=False)
         if args.json

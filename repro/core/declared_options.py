@@ -20,7 +20,7 @@ from repro.core import own_code, registry
 from repro.core.errors import InputError, unknown_name
 from repro.core.fields import check_fields
 
-LIGHT = (*sys.stdlib_module_names, "pydantic", "repro.core", "repro.experiment.limits", "repro.fabric.codec_names")
+LIGHT = (*sys.stdlib_module_names, "pydantic", "repro.core", "repro.experiment.limits", "repro.fabric.option_names")
 
 
 class Unreadable(Exception):

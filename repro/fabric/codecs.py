@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from repro.core.errors import unknown_name
-from repro.fabric.codec_names import CodecName
 from repro.fabric.meta_tensors import add_tensor
+from repro.fabric.option_names import CodecName
 
 LOW_16_BITS = 0xFFFF
 SMALLEST = 2.0**-149  # of float32's positive numbers

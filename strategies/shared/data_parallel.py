@@ -15,9 +15,9 @@ from repro.core.errors import InputError
 from repro.core.fields import Count
 from repro.experiment import limits
 from repro.fabric.base import MAIN
-from repro.fabric.codec_names import CodecName
 from repro.fabric.collectives import DEFAULT_PIECES
 from repro.fabric.collectives.compressed import CompressedAllreduce, check_codec
+from repro.fabric.option_names import AllreduceName, CodecName
 from repro.strategies.base import StepReport, Strategy
 from repro.training.worker import Worker
 
@@ -27,7 +27,7 @@ class AllreduceOptions:
     """Options of strategies whose exchange is an allreduce."""
 
     codec: CodecName = "none"
-    algorithm: str = "ring"
+    algorithm: AllreduceName = "ring"
     # of a block, with algorithm ring_pipelined only
     pieces: Annotated[Count, Field(le=limits.PIECES)] = DEFAULT_PIECES
 

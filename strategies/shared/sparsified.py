@@ -14,7 +14,7 @@ from repro.core.errors import InputError
 from repro.core.fields import Count, Share
 from repro.experiment import limits
 from repro.fabric.base import BACKGROUND, MAIN
-from repro.fabric.codec_names import SparseCodecName
+from repro.fabric.option_names import SparseCodecName
 from repro.fabric.sparse import selection
 from repro.fabric.sparse.gradients import Sparse, Wire
 from repro.strategies.base import StepReport

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from repro.answers.claims.verdict import range_within_90
-from repro.answers.ranking import draws, flips, forms, memory, question, simulate, statistical
-from repro.answers.ranking.arguments import SIZES, parse_amount
+from repro.answers.ranking import draws, flips, forms, memory, simulate, statistical
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, read_candidates
 from repro.answers.ranking.setting import Setting
 from repro.answers.ranking.simulate import Step
@@ -91,41 +90,6 @@ class Answer:
     def samples(self) -> int:
         """The global batch."""
         return self.setting.workers * (self.load.profile.batch or 1)
-
-
-def recommend(
-    model: str,
-    bandwidth: float | str,
-    workers: int,
-    *,
-    latency: float | str | None = None,
-    gpus_per_node: int = 1,
-    step_ms: float | None = None,
-    gpu: str | None = None,
-    batch: int = 32,
-    imbalance: float | None = None,
-    memory_bytes: float | str | None = None,
-    shape: Sequence[int] | None = None,
-) -> Answer:
-    """Rank strategies for a model on a network.
-
-    model          a model's name, FILE.py:Class of a module without arguments, or a profile FILE.json
-    bandwidth      measured goodput between two machines: bits/s, or a text as "10g"
-    workers        number of GPUs that compute
-    latency        of a small message, one way: seconds, or a text as "50us"; None: drawn
-    step_ms        forward and backward pass of one worker's minibatch; or `gpu`, a GPU of the papers' testbeds
-    batch          samples of one worker's minibatch
-    imbalance      delay of one random worker in each iteration, a share of its computation; None: drawn, 0 to 0.05
-    memory_bytes   of a GPU: bytes, or a text as "16G"
-    shape          of one sample of a module
-
-    InputError for invalid arguments.
-    """
-    setting, load, known, notes = question.parse_question(
-        model, bandwidth, workers, latency, gpus_per_node, step_ms, gpu, batch, imbalance, shape
-    )
-    most = None if memory_bytes is None else parse_amount(memory_bytes, "memory", SIZES)
-    return rank_strategies(setting, load, known, most, notes)
 
 
 def rank_strategies(

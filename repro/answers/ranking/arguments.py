@@ -21,6 +21,7 @@ SIZES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}  # bits/s, bytes
 SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 LONGEST_LATENCY, LONGEST_STEP = 10.0, 1e4  # seconds
 PUBLISHED_MODELS = RESNET101, BERT_BASE, BERT_LARGE = "resnet101", "bert_base", "bert_large"  # `published_models`
+LEAST_MEMORY = 1e8  # bytes of a GPU
 LEAST_OF_GPUS = 2e12  # FLOP/s at peak
 
 
@@ -48,8 +49,8 @@ def check_arguments(
         raise InputError(f"imbalance {imbalance:g}: must be a share of the computation, 0 or more and at most 100")
     if latency is not None and (alpha_s := parse_amount(latency, "latency", SECONDS, least=0.0)) > LONGEST_LATENCY:
         raise InputError(f"latency {latency}: is {alpha_s:g} s; must be at most {LONGEST_LATENCY:g} s, as 50us")
-    if memory is not None:
-        parse_amount(memory, "memory", SIZES)
+    if memory is not None and (nbytes := parse_amount(memory, "memory", SIZES)) < LEAST_MEMORY:
+        raise InputError(f"memory {memory}: is {nbytes:g} bytes; must be {LEAST_MEMORY / 1e6:g}m or more, as 16G")
     if gpu is not None:
         devices_of(gpu)
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from repro.core.errors import Diverged
-from repro.fabric.codec_names import SparseCodecName
 from repro.fabric.codecs import make_codec
+from repro.fabric.option_names import SparseCodecName
 
 CHUNK = 1 << 18  # elements processed together, which fit the cache
 Part = tuple[np.ndarray, np.ndarray]  # (values (k,) float32, indices (k,) int32), as `Sparse`

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -10,6 +10,9 @@ from repro.core import own_code
 from repro.core.declared_options import Unreadable, check_declared, declared_options
 from repro.core.errors import InputError
 from repro.core.registry import PLUGINS
+from repro.fabric.codecs import CODECS
+from repro.fabric.collectives.dense import ALLREDUCE
+from repro.fabric.option_names import AllreduceName, CodecName
 
 READ = [(group, name) for group in ("strategy", "model", "imbalance") for name in PLUGINS[group].names()]
 
@@ -67,3 +70,8 @@ def test_options_of_a_users_file_are_read_without_importing_it(tmp_path, monkeyp
     with pytest.raises(Unreadable):
         declared_options("model", "./mine.py:make")
     check_declared("model", "./mine.py:make", {"whatever": 1})
+
+
+def test_the_names_of_options_are_those_of_what_they_choose():
+    assert {*get_args(CodecName)} == {*CODECS}
+    assert {*get_args(AllreduceName)} == {*ALLREDUCE, "native", "auto"}

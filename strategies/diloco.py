@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 
 from repro.core.fields import Count, NonNegative
-from repro.fabric.collectives.compressed import check_codec
+from repro.fabric.option_names import AllreduceName
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker
@@ -23,10 +23,7 @@ class Options:
     H: Count = 500  # inner steps from one outer step to the next
     outer_lr: NonNegative = 0.7
     outer_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    algorithm: str = "ring"  # of the allreduce
-
-    def __post_init__(self) -> None:
-        check_codec("none", self.algorithm)
+    algorithm: AllreduceName = "ring"  # of the allreduce
 
 
 class DiLoCo(DataParallel):

@@ -50,4 +50,4 @@ def shape(config: str) -> str:
 
 def machines(runs: Runs, row: str) -> int:
     """The number of machines of a row of Table 1."""
-    return int(runs.frame.loc[runs.frame["experiment"] == row, "workers"].max())
+    return max(run.identity.workers for run in runs.records.values() if run.identity.experiment == row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from repro.cli.options import Parser, as_json, parse_count
 
@@ -48,6 +48,7 @@ def cmd_bench_collective(args: argparse.Namespace) -> None:
 def collective_overrides(args: argparse.Namespace) -> list[str]:
     """The overrides of `bench/collective` for the command's options; InputError for an invalid combination."""
     from repro.core.errors import InputError, unknown_name
+    from repro.fabric.option_names import CodecName
 
     testbeds = {
         "virtual": ["testbed=virtual"],
@@ -64,6 +65,8 @@ def collective_overrides(args: argparse.Namespace) -> list[str]:
         raise InputError(f"--bytes {args.bytes}: must be 4 or more, a float32")
     if args.density is not None and not 0 < args.density <= 1:
         raise InputError(f"--density {args.density:g}: must be a share above 0, at most 1")
+    if args.codec not in (codecs := get_args(CodecName)):
+        raise unknown_name("codec", args.codec, codecs)
     from repro.probes.shared.collectives import NAMES  # with PyTorch, which then no process for the plan imports
 
     if args.name not in NAMES:

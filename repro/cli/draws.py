@@ -175,12 +175,13 @@ def make_due_draws(papers: Sequence[str]) -> None:
 
 
 def due_sweeps(paper: str) -> list[list[Sweeping]]:
-    """The sweeps that lack draws which a headline asks for, by experiment."""
+    """The sweeps that lack draws which a headline asks for, by experiment; each continues its published one."""
     from repro.answers.claims.draws_due import wanted_draws
     from repro.experiment.config import experiment_names
     from repro.experiment.files import own_files
     from repro.launch.plan import plan_runs
     from repro.launch.pool import Pools
+    from repro.launch.sweeps import continue_published
     from repro.records import catalogue, variants
 
     wanted = wanted_draws(draws_of_paper(paper)[1])
@@ -196,6 +197,7 @@ def due_sweeps(paper: str) -> list[list[Sweeping]]:
         for run in planned:
             if number := numbers.get(variants.place(run.config)):
                 runs.setdefault(number, []).append(run)
+    continue_published(run for several in runs.values() for run in several)
     by_experiment: dict[str, list[Sweeping]] = {}
     for number, several in runs.items():
         for sweeping in of_runs(several, number, force=False):
@@ -220,7 +222,7 @@ def rows_of_headlines(paper: str) -> list[dict[str, Any]]:
     baseline_wanted: draws of its baseline's sides alone, 0 if they need none. seconds: of one core for the missing
     draws of the sides that it reads; the command may draw others too.
     """
-    from repro.answers.pages.claim_tables import run_argument
+    from repro.answers.tables.results import run_argument
 
     read, headlines = draws_of_paper(paper)
     return [

@@ -12,9 +12,8 @@ from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.evidence import runs_read
 from repro.answers.claims.verdict import NOT_JUDGED, NOT_RUN
 from repro.answers.pages import wording
-from repro.answers.pages.claim_tables import run_argument
 from repro.answers.tables import results
-from repro.answers.tables.results import Results
+from repro.answers.tables.results import Results, run_argument
 from repro.core.errors import some_of
 from repro.core.paths import reference_root
 from repro.core.terminal import one_line

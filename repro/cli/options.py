@@ -16,6 +16,7 @@ from repro.core.errors import InputError, unknown_name
 from repro.core.terminal import one_line, style_text
 from repro.core.user_files import check_target
 
+NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}  # argparse types
 ALLOT = -1  # --draws without a number
 
 
@@ -58,6 +59,14 @@ class Parser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             self._unknown("command", str(value), action.choices)
         super()._check_value(action, value)
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            if action.type not in NUMBERS:
+                raise
+            raise argparse.ArgumentError(action, f"{arg_string}: must be {NUMBERS[action.type]}") from None
 
     def refuse(self, words: list[str]) -> None:
         """Exit with an error about unrecognized words, and the nearest options to the first unknown one."""

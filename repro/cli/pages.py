@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json
-from repro.core.errors import InputError
 from repro.core.paths import RECORD_FILE
 
 if TYPE_CHECKING:
@@ -29,10 +28,10 @@ def cmd_report(args: argparse.Namespace) -> None:
     from repro.answers.pages.build import build, build_overview
     from repro.answers.site.build import import_modules
     from repro.core.paths import reports_root
+    from repro.core.user_files import make_target_folder
 
     out = (args.out or reports_root()).resolve()
-    if args.out and not next(each for each in (out, *out.parents) if each.exists()).is_dir():
-        raise InputError(f"--out {args.out}: must be a folder, or a new name for one")
+    make_target_folder("--out" if args.out else "$REPRO_REPORTS", args.out or out)
     written = build(args.paper, out=out, say=print_progress, pdf=args.pdf, meanwhile=import_modules)
     if args.paper:
         written += build_overview(out)

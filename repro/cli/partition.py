@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import add_dataset, add_device, as_json, new_file, parse_count, parse_plugin
+from repro.core.declared_options import check_declared
 from repro.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def cmd_profile(args: argparse.Namespace) -> None:
     sizes = args.batch, args.minibatches, args.warmup
     profile.check_sizes(*sizes)
     options = group_overrides(args.overrides, "model", "dataset")
+    check_declared("model", args.model, options["model"])
 
     import torch
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.cli.results import add_where
-from repro.core.errors import InputError, unknown_name
+from repro.core.errors import InputError
 from repro.core.paths import EVENTS_FILE, RECORD_FILE
 from repro.core.terminal import one_line, warn
 
@@ -171,7 +171,8 @@ def own_runs(paper: str, where: Sequence[str], command: str, beside: object = No
     if not runs and beside:
         return []
     if not runs:
-        raise unknown_name("paper with results of yours", paper, catalogue.papers())
+        [paper] = catalogue.papers(paper)  # InputError for an unknown one
+        raise InputError(f"{command} {paper}: no finished runs in {results_root()}; repro run {paper} makes them")
     records = [run.record for run in select_runs(runs, paper, where, command)]
     if wrong := archive.unclean(records):
         raise InputError(f"{command}: {wrong[0]} was made by code that was not committed ({len(wrong)} such runs)")

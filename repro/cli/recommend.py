@@ -76,15 +76,12 @@ def cmd_map(args: argparse.Namespace) -> None:
 
     from repro.answers.ranking import against, cells, emulated, paper_places, published
     from repro.answers.ranking import map as maps
-    from repro.core import safe_files
     from repro.core.atomic import write_atomically
+    from repro.core.user_files import make_target_folder
 
     folder = Path(args.out) if args.out else None
     if folder:
-        try:
-            safe_files.make_folder(folder)
-        except OSError as error:
-            raise InputError(f"--out {folder}: no folder can be made there ({error.strerror or error})") from None
+        make_target_folder("--out", folder)
     mapped = maps.build_map(args.simulations, lambda line: print(line, file=sys.stderr))
     if folder:
         tables: dict[str, tuple[type, list[Any]]] = {
@@ -99,20 +96,18 @@ def cmd_map(args: argparse.Namespace) -> None:
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:
-    from repro.answers.ranking.arguments import Question, check_model
+    from repro.answers.ranking import answer_question
+    from repro.answers.ranking.arguments import Question
 
     asked = Question(
         args.model, args.bandwidth, args.workers, args.goodput, args.transport, args.latency, args.gpus_per_node,
         args.intra, args.step_ms, args.gpu, args.batch, args.imbalance, args.memory, _shape(args.input),
         args.measured,
     )  # fmt: skip
-    check_model(asked.model)
-    asked.check()
-
-    from repro.answers.ranking import text
-    from repro.answers.ranking.answer import answer_question  # imports PyTorch
-
     answer = answer_question(asked)
+
+    from repro.answers.ranking import text  # imports PyTorch
+
     print(
         json.dumps(text.plain_answer(answer), indent=1, allow_nan=False)
         if args.json

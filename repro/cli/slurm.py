@@ -64,11 +64,11 @@ def cmd_submit(args: argparse.Namespace) -> None:
 
     if args.site:
         os.environ["REPRO_SITE"] = str(args.site.resolve())
+    names, missing = config.experiment_names(args.experiment, args.scale), None
     options = site.load_site()
     if not args.dry_run:
         client.need_program("sbatch")
         check_results_folder()
-    names, missing = config.experiment_names(args.experiment, args.scale), None
     shown: list[dict[str, Any]] = []
     for name in names:
         try:

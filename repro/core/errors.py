@@ -98,7 +98,7 @@ def unknown_name(kind: str, name: str, valid: Iterable[str], all_of: str = "") -
     names = sorted(valid)
     ranked = difflib.get_close_matches(name, names, n=len(names) or 1, cutoff=0.0)
     if len(ranked) <= LISTED:
-        return InputError(f"unknown {kind} '{name}'; valid: {', '.join(ranked)}")
+        return InputError(f"unknown {kind} '{name}'; valid: {', '.join(ranked) or 'none'}")
     rest = f"{all_of} names all" if all_of else f"of {len(ranked)}"
     return InputError(f"unknown {kind} '{name}'; nearest: {', '.join(ranked[:NEAREST])} ({rest})")
 

@@ -18,6 +18,7 @@ from typing import Any
 from repro.core.errors import InputError, unknown_name
 
 DATA = ".npz"  # suffix of a file that contains data and no code
+FROM_DATA = ("input_shape", "classes", "num_classes")  # arguments of a model that the data set determines
 PLAIN = (bool, int, float, str, list, tuple, type(None))  # types of defaults that a configuration can contain
 
 _admitted: set[str] = set()

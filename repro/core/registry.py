@@ -88,6 +88,14 @@ class Registry:
             raise unknown_name(self.kind, str(name), [*self.besides, *places])
         return places.get(name, name)
 
+    def source_of(self, name: str) -> tuple[Path | None, str]:
+        """The file of a plugin of the project or in a user's file, and the name there that the user gave; None for
+        another package's, and for data. InputError as `module_of`."""
+        place, _, attribute = self._place(name).partition(":")
+        if name in self.own_modules():
+            return Path(next(iter(_folders(self.package))), f"{name}.py"), ""
+        return (Path(place) if self.takes(name) and place.endswith(".py") else None), attribute
+
     def load(self, name: str) -> Any:
         """The plugin's class or module; InputError naming file and line if it cannot be imported."""
         place = self._place(name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import os
 import pickle
 import re
 from functools import cache
@@ -54,6 +55,20 @@ def check_target(path: Path) -> None:
         raise InputError(f"{path}: is a link, pipe or device; must be a regular file, or a new name")
     if path.is_dir():
         raise InputError(f"{path}: is a folder; must be a file")
+
+
+def make_target_folder(option: str, path: Path) -> None:
+    """Make the folder that an option names, if there is none; InputError if files cannot be written there."""
+    existing = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not existing.is_dir():
+        raise InputError(f"{option} {path}: must be a folder, or a new name for one")
+    try:
+        safe_files.make_folder(path)
+        writable = os.access(path, os.W_OK | os.X_OK)
+    except OSError as error:
+        raise InputError(f"{option} {path}: no folder can be made there ({error.strerror or error})") from None
+    if not writable:
+        raise InputError(f"{option} {path}: nothing can be written there; must be a folder that you may write")
 
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

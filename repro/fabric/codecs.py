@@ -13,6 +13,7 @@ import torch
 
 from repro.core.errors import unknown_name
 from repro.fabric.meta_tensors import add_tensor
+from repro.fabric.option_names import CodecName
 
 LOW_16_BITS = 0xFFFF
 SMALLEST = 2.0**-149  # of float32's positive numbers
@@ -21,7 +22,7 @@ SMALLEST = 2.0**-149  # of float32's positive numbers
 class Codec(ABC):
     """float32 vector (n,) -> wire tensor -> float32 vector (n,). seed: for codecs that draw random numbers."""
 
-    name: str
+    name: CodecName
     lossless: bool = False
     wire_type: torch.dtype = torch.float32  # of the wire tensor's entries
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from repro.core import errors, user_cache
+from repro.core.declared_options import check_declared
 from repro.core.errors import InputError
 from repro.core.fields import check_fields, check_value
 from repro.core.paths import PACKAGE
@@ -98,6 +99,9 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
         values = list(filter(None, map(value_of, words)))
         for path, value in values:
             check_value(RunConfig, path, value)
+        named = {group: plugin for group, _, plugin in (each.partition("=") for each in base) if group in PLUGINS}
+        for path, value in values:
+            check_option(named, path, value)
         if not overrides or any(is_made_by_code(*each.split("=", 1)) for each in base):  # which imports PyTorch
             continue
         composed = config.compose_experiment(name, overrides, scale)
@@ -107,20 +111,26 @@ def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> N
         testbed, conditions = next(iter(composed.testbeds.items()))
         point = expand.compose_point(composed.composer, composed.variants[0], testbed, conditions, composed.plain)
         kind_of(point["testbed"])
+        chosen = {group: point[group]["name"] for group in PLUGINS}
         for path, value in values:
-            check_option(point, path, value)
+            check_option(chosen, path, value)
         checked = check_fields(RunConfig, point, context=plugins.CHECKED)
         launcher_for(checked.testbed)
         home_module("metric").check_metric(point["metric"], point["dataset"]["name"], point["targets"])
         home_module("dataset").check_entries(checked.data.root, point["dataset"])
 
 
-def check_option(composed: Mapping[str, Any], path: str, value: object) -> None:
-    """InputError for a text as the value of a plugin's option whose default is a number; the rest its code checks."""
+def check_option(chosen: Mapping[str, str], path: str, value: object) -> None:
+    """InputError for the value of an option that a plugin's source declares otherwise, and for a text where its default
+    is a number; the rest its code checks. chosen: group -> plugin."""
     group, _, option = path.partition(".")
-    default = files.group_file(group, composed[group]["name"]).get(option) if group in PLUGINS else None
+    if group not in chosen:
+        return
+    default = files.group_file(group, chosen[group]).get(option) if files.is_there(group, chosen[group]) else None
     if isinstance(default, int | float) and isinstance(value, str):
         raise InputError(f"{path}={value}: must be {'true or false' if isinstance(default, bool) else 'a number'}")
+    if option.isidentifier():
+        check_declared(group, chosen[group], {option: value})
 
 
 def ask_helper(request: dict[str, Any], pools: Pools) -> dict[str, Any]:

@@ -9,10 +9,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from repro.core import locks, safe_files
@@ -22,7 +23,7 @@ from repro.core.processes import StopWatch, safe_start
 from repro.core.worker_processes import worker_processes
 from repro.experiment.run import Run
 from repro.launch.supervise import LOOK_EVERY_S, STOPPED_LOOKS
-from repro.records import sweep
+from repro.records import reference, sweep
 from repro.records.record import Record
 from repro.records.sweep import CONFIGURED, Draw, Sweep
 
@@ -131,6 +132,19 @@ def saved_sweep(run: Run) -> Sweep | None:
     """The saved sweep of a run, if it was made with the current code and configuration."""
     saved = sweep.usable_sweep(run.folder)
     return saved if saved and saved.key == run.key else None
+
+
+def continue_published(runs: Iterable[Run]) -> None:
+    """Copy the published sweep of each run to its folder, if it has more draws than the saved one; `run_sweeps` then
+    makes only those that are missing."""
+    for paper, several in groupby(runs, lambda run: run.config.paper):
+        published = {each.key: each for each in reference.sweeps(paper)}
+        for run in several:
+            saved, longer = saved_sweep(run), published.get(run.key)
+            if longer and len(longer.draws) > (len(saved.draws) if saved else 0):
+                with lock_run(run):
+                    safe_files.remove_safely(run.folder / sweep.FILE)
+                    sweep.append(run.folder, sweep.lines_of(longer))
 
 
 def lock_run(run: Run) -> Any:

@@ -198,7 +198,6 @@ def _shared(blocks: Iterable[nn.Module]) -> str:
 
 
 ANYTHING = "anything"  # TAKES of a user's model, whose forward may take any inputs
-FROM_DATA = ("input_shape", "classes", "num_classes")  # arguments that the data set determines
 
 
 def adapt_module(name: str, factory: Any) -> Any:
@@ -217,7 +216,7 @@ def adapt_module(name: str, factory: Any) -> Any:
         parameters = inspect.signature(factory).parameters
     except ValueError as error:
         raise InputError(f"model {name}: {error}") from None
-    options = own_code.plugin_parameters(factory, FROM_DATA)
+    options = own_code.plugin_parameters(factory, own_code.FROM_DATA)
 
     def build(input_shape: tuple[int, ...], classes: int, **values: Any) -> Any:
         if missing := [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def simulate_draw(config: RunConfig) -> Record:
     )
     testbed = config.testbed
     assert testbed.kind == "simulated"
+    started = time.perf_counter()
     with (
         tempfile.TemporaryDirectory(prefix="repro-draw-") as folder,
         open(os.devnull, "w") as nowhere,
@@ -42,4 +44,5 @@ def simulate_draw(config: RunConfig) -> Record:
         record = store.read(Path(folder))
     if record is None:
         raise FaultError(f"{config.experiment}, {config.variant}: the simulation ended without a result")
-    return record
+    # a probe books no seconds of its own: they say what more draws cost
+    return record.model_copy(update={"wall": record.wall or {"total_s": time.perf_counter() - started}})

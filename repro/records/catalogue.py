@@ -44,7 +44,8 @@ def sweeps(paper: str, root: Path | None = None) -> list[tuple[Found, Sweep]]:
     """The sweeps of a paper, each with its configured run; the newest come last.
 
     root: as for `runs`. Of copies the one with most draws counts, of equal ones that of the workspace. Of several of
-    one place the newest counts: older code or inputs may have left others.
+    one place the newest counts, since older code or inputs may have left others; but one of the workspace with fewer
+    draws than the published one, as while it is drawn, does not: publishing leaves it out too.
     """
     committed = reference.sweeps(paper) if root in (None, reference_root()) else []
     folders = sweep.folders(root or results_root(), paper) if root != reference_root() else ()
@@ -54,7 +55,10 @@ def sweeps(paper: str, root: Path | None = None) -> list[tuple[Found, Sweep]]:
     for run, each in drawn:
         if each.draws and (_name(run) not in longest or len(longest[_name(run)][1].draws) <= len(each.draws)):
             longest[_name(run)] = run, each
-    return [longest[_name(run)] for run in variants.newest((run for run, _ in longest.values()), variants.place)]
+    chosen = [longest[_name(run)] for run in variants.newest((run for run, _ in longest.values()), variants.place)]
+    published = {variants.place(run): (run, each) for run, each in longest.values() if run.origin == REFERENCE}
+    every = [(run, each, published.get(variants.place(run), (run, each))) for run, each in chosen]
+    return [longer if len(longer[1].draws) > len(each.draws) else (run, each) for run, each, longer in every]
 
 
 def _name(run: Found) -> str:

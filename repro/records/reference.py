@@ -74,13 +74,13 @@ def column_types(paper: str, table: str) -> dict[str, pyarrow.DataType]:
     return {field.name: field.type for field in pyarrow.parquet.read_schema(path)} if path.is_file() else {}
 
 
-def column_values(paper: str, columns: Sequence[str]) -> set[str]:
-    """The values of columns of the published runs, without reading the records; none without runs."""
+def column_values(paper: str, columns: Sequence[str], table: str = "runs") -> set[Any]:
+    """The values of columns of a published table, without reading the records; none without runs."""
     import pyarrow.parquet
 
-    path = reference_root() / paper / "runs.parquet"
-    table = pyarrow.parquet.ParquetFile(path).read([*columns]).to_pydict() if path.is_file() else {}
-    return {value for values in table.values() for value in values if value is not None}
+    path = reference_root() / paper / f"{table}.parquet"
+    found = pyarrow.parquet.ParquetFile(path).read([*columns]).to_pydict() if path.is_file() else {}
+    return {value for values in found.values() for value in values if value is not None}
 
 
 def sweeps(paper: str, root: Path | None = None) -> list[Sweep]:

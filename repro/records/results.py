@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pandas as pd
 
 from repro.core.errors import InputError, unknown_name
 from repro.core.paths import results_root
 from repro.records import catalogue, comparison, reference, unfinished
-from repro.records.filters import Condition, Where, check_numbers, parse_conditions, select_rows
+from repro.records.filters import Condition, Where, check_numbers, list_column, parse_conditions, select_rows
 from repro.records.kept import unfinished_runs
 from repro.records.run_columns import COLUMNS, ENTRIES, Group
 from repro.records.store import run_folders
@@ -29,7 +30,7 @@ def results(paper: str | None = None, where: Where = (), table: str = "runs") ->
            off, which have no result
 
     `repro.records.run_columns` documents columns and units. InputError for a paper or experiment without runs, an
-    invalid condition or an unknown table.
+    invalid condition, a text that no run has in its column, or an unknown table.
     """
     if table not in (tables := (*TABLES, UNFINISHED)):
         raise unknown_name("table", table, tables)
@@ -46,7 +47,10 @@ def results(paper: str | None = None, where: Where = (), table: str = "runs") ->
         if experiment not in (known := {run.identity.experiment for run in runs}):
             raise unknown_name(f"experiment of {name} with results", experiment, known)
         runs = [run for run in runs if run.identity.experiment == experiment]
-    return select_rows(build_table(table, runs), where)
+    made = build_table(table, runs)
+    for each in where:
+        check_known(each, lambda column: {*list_column(made, column)})
+    return select_rows(made, where)
 
 
 def check_columns(where: Sequence[Condition], table: str, papers: Sequence[str]) -> None:
@@ -69,7 +73,8 @@ def check_columns(where: Sequence[Condition], table: str, papers: Sequence[str])
 
 
 def check_values(where: Sequence[Condition], table: str, papers: Sequence[str]) -> None:
-    """InputError for a text as the value of a column that holds numbers in all published tables that have it."""
+    """InputError for a text as the value of a column that holds numbers in all published tables that have it, and for
+    a value that no published run has, if there are no others."""
     from pyarrow import types
 
     if not where:
@@ -80,6 +85,24 @@ def check_values(where: Sequence[Condition], table: str, papers: Sequence[str]) 
         numeric = [types.is_integer(kind) or types.is_floating(kind) for kind in kinds if not types.is_null(kind)]
         if numeric and all(numeric):
             check_numbers(each)
+        elif kinds and each.column not in Labelled._fields and not any(map(has_own_runs, papers)):
+            check_known(each, lambda column: known_values(papers, table, column))
+
+
+def known_values(papers: Sequence[str], table: str, column: str) -> set[Any]:
+    """The values of a column in a published table of the papers that have it."""
+    having = [paper for paper in papers if column in reference.column_types(paper, table)]
+    return {value for paper in having for value in reference.column_values(paper, [column], table)}
+
+
+def check_known(condition: Condition, values_of: Callable[[str], set[Any]]) -> None:
+    """InputError with the nearest values if a column of texts has none of those that a condition wants."""
+    if condition.comparison != "=" or not all(isinstance(value, str) for value in condition.values):
+        return
+    known = values_of(condition.column) - {None}
+    if known and all(isinstance(value, str) for value in known) and known.isdisjoint(condition.values):
+        name = f"{condition.column} with results"
+        raise unknown_name(name, str(condition.values[0]), known, all_of="repro results --csv")
 
 
 def has_own_runs(paper: str) -> bool:

@@ -8,7 +8,7 @@ value has None. A column that depends on the other runs of a table, such as the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -119,7 +119,7 @@ def _means_over_ranks(run: Found) -> dict[str, float]:
 
 # --- the columns
 
-COLUMNS = (
+ABOUT_RUN = (
     Column("origin", lambda run: run.origin, "workspace (yours) or reference (committed)"),
     Column("paper", "identity.paper", ""),
     Column("run", "name", "<experiment>/<run>, by which the other tables refer to a run"),
@@ -144,7 +144,8 @@ COLUMNS = (
     Column("shared", lambda run: shared_by_ranks(run) or None, "what the ranks share: 4 ranks share 2 cores"),
     Column("commit", "provenance.commit", ""),
     Column("finished_at", "provenance.finished_at", "ISO format"),
-    # what it found
+)  # fmt: skip
+FOUND = (  # what another result changes
     Column("iterations", "result.iterations", ""),
     Column("step_s", "result.step.mean_s", "s an iteration"),
     Column("train_s", "result.final.train_s", "s of training"),
@@ -181,13 +182,23 @@ COLUMNS = (
     Group("wall.", "wall", "s by the clock on the wall, of rank 0, by activity"),
     Recorded("result.", "result.found", "single values that a probe found"),
 )  # fmt: skip
+COLUMNS: tuple[Column, ...] = (*ABOUT_RUN, *FOUND)
 RECORDED = tuple(column.name for column in COLUMNS if isinstance(column, Recorded))  # prefixes
 
 
 def run_row(run: Found) -> dict[str, Any]:
     """A run's row of the table `runs`: a value for each column, and one for each entry of the groups."""
+    return _row(run, COLUMNS)
+
+
+def result_row(run: Found) -> dict[str, Any]:
+    """The part of a run's row that its seed and its result decide."""
+    return {"seed": run.identity.seed} | _row(run, FOUND)
+
+
+def _row(run: Found, columns: Sequence[Column]) -> dict[str, Any]:
     row: dict[str, Any] = {}
-    for column in COLUMNS:
+    for column in columns:
         value = _value(run, column.source)
         if isinstance(column, Group):
             row.update(scalar_entries(dict(value or {}), column.name))

@@ -4,6 +4,7 @@ not be), and those in seconds are times."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -46,20 +47,25 @@ def _numbers(value: Any) -> bool:
 
 def scale_times(entries: Any, factor: float) -> Any:
     """A result, or a part of it, with its times multiplied by a factor, and its rates divided by it."""
-    return entries if factor == 1.0 else _scaled(entries, factor, "", times=False)
+    return entries if factor == 1.0 else _scaled(entries, factor, 0)
 
 
-def _scaled(value: Any, factor: float, name: str, times: bool) -> Any:
-    """times: whether it is within an entry of times."""
-    times = times or name in PHASES or (name.endswith(SECONDS) and not name.endswith(A_SECOND))
-    if isinstance(value, BaseModel):
-        return value.model_copy(update=_scaled(dict(value), factor, name, times))
+def _scaled(value: Any, factor: float, power: int) -> Any:
+    """power: of seconds in the value's unit: 1 of a time, -1 of a rate."""
+    if type(value) is float:  # most values
+        return value * factor if power > 0 else value / factor if power else value
     if isinstance(value, dict):
-        return {key: _scaled(part, factor, key, times) for key, part in value.items()}
+        return {name: _scaled(part, factor, _power_of(name) or power) for name, part in value.items()}
     if isinstance(value, list):
-        return [_scaled(part, factor, name, times) for part in value]
-    if not is_number(value):
-        return value
+        return [_scaled(part, factor, power) for part in value]
+    if isinstance(value, BaseModel):
+        return value.model_copy(update=_scaled(dict(value), factor, power))
+    return _scaled(float(value), factor, power) if power and is_number(value) else value
+
+
+@cache
+def _power_of(name: str) -> int:
+    """The power of seconds in the unit of an entry of this name; 0 if the name says none."""
     if name.endswith(A_SECOND):
-        return value / factor
-    return value * factor if times else value
+        return -1
+    return int(name in PHASES or name.endswith(SECONDS))

@@ -17,6 +17,7 @@ from repro.experiment import limits
 from repro.fabric.base import MAIN
 from repro.fabric.collectives import DEFAULT_PIECES
 from repro.fabric.collectives.compressed import CompressedAllreduce, check_codec
+from repro.fabric.option_names import AllreduceName, CodecName
 from repro.strategies.base import StepReport, Strategy
 from repro.training.worker import Worker
 
@@ -25,8 +26,8 @@ from repro.training.worker import Worker
 class AllreduceOptions:
     """Options of strategies whose exchange is an allreduce."""
 
-    codec: str = "none"
-    algorithm: str = "ring"
+    codec: CodecName = "none"
+    algorithm: AllreduceName = "ring"
     # of a block, with algorithm ring_pipelined only
     pieces: Annotated[Count, Field(le=limits.PIECES)] = DEFAULT_PIECES
 

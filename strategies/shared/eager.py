@@ -20,6 +20,7 @@ from repro.fabric.collectives.activation import Activation
 from repro.fabric.collectives.compressed import check_codec
 from repro.fabric.collectives.partial import PartialAllreduce
 from repro.fabric.collectives.send_buffer import SendBuffer, TopK, Whole
+from repro.fabric.option_names import AllreduceName, CodecName
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.strategies.shared.sparsification import Densities
@@ -31,8 +32,8 @@ from repro.training.worker import Worker
 class EagerOptions:
     """Options of all eager-SGD strategies."""
 
-    algorithm: str = "recursive_doubling"  # of the rounds, as in Figure 6
-    codec: str = "none"  # beyond the paper: quantised contributions, inside each hop of a ring
+    algorithm: AllreduceName = "recursive_doubling"  # of the rounds, as in Figure 6
+    codec: CodecName = "none"  # beyond the paper: quantised contributions, inside each hop of a ring
     density: Share | None = None  # beyond the paper: the share of the send buffer that a round sends
     # add a late gradient to the next one, or drop it as in the authors' released code
     late: Literal["accumulate", "drop"] = "accumulate"

@@ -20,6 +20,7 @@ from repro.core.config_folders import profile_path
 from repro.core.errors import InputError
 from repro.core.fields import Positive
 from repro.core.not_none import not_none
+from repro.fabric.option_names import AllreduceName
 from repro.strategies.base import RunFacts, StepReport, Strategy
 from repro.strategies.shared.data_parallel import AllreduceOptions
 from repro.strategies.shared.look_ahead import LookAhead
@@ -47,7 +48,7 @@ class PipelineOptions(AllreduceOptions):
     profile: str | None = None
     bandwidth_Bps: Positive | None = None
     cost_model: str = "paper"
-    algorithm: str = "sharded_server"
+    algorithm: AllreduceName = "sharded_server"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -10,12 +10,13 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from repro.core.errors import InputError, unknown_name
+from repro.core.errors import InputError
 from repro.core.fields import Count, Share
 from repro.experiment import limits
 from repro.fabric.base import BACKGROUND, MAIN
+from repro.fabric.option_names import SparseCodecName
 from repro.fabric.sparse import selection
-from repro.fabric.sparse.gradients import CODECS, Sparse, Wire
+from repro.fabric.sparse.gradients import Sparse, Wire
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.strategies.shared.finiteness import Finiteness
@@ -33,7 +34,7 @@ class SparseOptions:
     density: Share = 0.001  # rho: each worker sends k = round(rho x parameters) elements
     warmup_densities: Sequence[Share] = ()  # of the first epochs, before `density` (section IV-B)
     selection: str = "exact"
-    codec: str = "none"  # of the values on the wire; indices are int32
+    codec: SparseCodecName = "none"  # of the values on the wire; indices are int32
     momentum_correction: bool = False
     thread: bool = True  # residuals, selection and communication in a separate thread (section III-F)
     # iterations in the pipeline, as in Pipe-SGD: an update uses the gradients of the K-th last iteration
@@ -41,8 +42,6 @@ class SparseOptions:
 
     def __post_init__(self) -> None:
         selection.check_selection(self.selection)
-        if self.codec not in CODECS:
-            raise unknown_name("codec of sparse values", self.codec, CODECS)
         if self.K > 1 and not self.thread:
             raise InputError(f"strategy.K={self.K}: a pipeline needs strategy.thread=true")
 

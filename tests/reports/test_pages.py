@@ -29,6 +29,7 @@ from repro.answers.pages.paper_page import PaperPage
 from repro.answers.pages.writing import write_text
 from repro.answers.site.build import build_html_site
 from repro.cli import workloads
+from repro.cli.main import build_parser
 from repro.cli.pages import build_pages
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT, reference_root
@@ -103,6 +104,15 @@ def test_every_claim_is_judged_as_when_it_was_published_or_says_what_it_would_ta
     assert count and not different
     for of in page.by_claim.values():
         assert wording.heading_of(choose_verdict(of)) != NOT_JUDGED or of[0].claim.takes, of[0].claim.id
+
+
+def test_a_verdict_that_names_a_command_names_a_whole_one():
+    verdicts = [path.read_text() for path in reference_root().glob("*/verdicts.json")]
+    commands = {*re.findall(r"repro (run [^)\"]*)", "".join(verdicts))}
+    for command in commands:
+        args = build_parser().parse_args(command.split())
+        assert config.experiment_names(args.experiment, args.scale), command
+    assert commands
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -283,6 +293,10 @@ def test_the_users_own_runs_are_on_the_papers_page_even_if_they_decide_nothing(t
         "fig4-mnist, D-Sync", "measured, quick", step_ms, score, "1",
     ]  # fmt: skip
     assert not any(one.estimate and wording.is_own(one) for one in made.claims.headlines)
+    without_drawing(monkeypatch)
+    text = made.write()[0][0].read_text()
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert len([each for each in headings if "headlines" in each]) == 1 and headings[0] == "## Your runs"
 
 
 def test_the_readme_is_short_and_has_the_results_of_the_pages(reported):

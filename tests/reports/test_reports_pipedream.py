@@ -128,7 +128,8 @@ def test_the_configurations_that_the_paper_prints_stand_in_the_claims():
 
 def test_asp_is_charged_no_communication():
     """Section 5.2: "even though ASP has no communication overhead"; ours goes through one server."""
-    group = SimpleNamespace(frame=pd.DataFrame({"experiment": ["table1-vgg16-4a"], "workers": [4]}))
+    row = SimpleNamespace(identity=SimpleNamespace(experiment="table1-vgg16-4a", workers=4))
+    group = SimpleNamespace(records={0: row})
     of = {("table1-vgg16-4a", SINGLE): 100.0, ("table1-vgg16-4a", "asp"): 150.0, ("table1-vgg16-4a", "bsp"): 300.0}
     assert derived.row_rate(group, of, "table1-vgg16-4a", "bsp") == 300.0
     assert derived.row_rate(group, of, "table1-vgg16-4a", "asp") == 400.0

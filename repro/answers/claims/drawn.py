@@ -64,14 +64,13 @@ class Sweeps:
         """A run a draw, its times multiplied by an error drawn from `errors`, if there are any."""
         of_draw = cache(errors.of_draw) if errors else None
 
-        def made() -> Iterable[Found]:
-            for each in self.sweeps:
-                for draw in each.draws:
-                    factor = of_draw(draw.number).factor_for(each.run) if of_draw else 1.0
-                    result = with_entries(each.run.record.result, scale_times(draw.result, factor))
-                    yield self._at(each.run, result, draw.number)
+        def made(each: Drawn) -> Iterable[Found]:
+            for draw in each.draws:
+                factor = of_draw(draw.number).factor_for(each.run) if of_draw else 1.0
+                result = with_entries(each.run.record.result, scale_times(draw.result, factor))
+                yield self._at(each.run, result, draw.number)
 
-        return Runs.of(made())
+        return Runs.of_results((each.run, made(each)) for each in self.sweeps)
 
     @cached_property
     def entries(self) -> Mapping[str, Mapping[int, tuple[str, Any]]]:
@@ -142,13 +141,12 @@ def runs_beside(group: Runs, at_draws: Runs, experiment: str) -> dict[int, Runs]
 def erring(runs: Runs, errors: Residuals) -> Runs:
     """Runs without assumed inputs, each repeated with `ERRORS` draws of the validated error."""
 
-    def made() -> Iterable[Found]:
-        for run in runs.records.values():
-            for number in range(ERRORS):
-                factor = errors.of_draw(number).factor_for(run)
-                yield run.changed(scale_times(run.record.result, factor), seed=number)
+    def made(run: Found) -> Iterable[Found]:
+        for number in range(ERRORS):
+            factor = errors.of_draw(number).factor_for(run)
+            yield run.changed(scale_times(run.record.result, factor), seed=number)
 
-    return Runs.of(made())
+    return Runs.of_results((run, made(run)) for run in runs.records.values())
 
 
 def towards(values: Mapping[int, float], twin: Sequence[float], most: float = 1.0) -> dict[int, float]:

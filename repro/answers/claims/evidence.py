@@ -30,7 +30,9 @@ from repro.answers.tables import columns
 from repro.answers.tables.columns import Filter
 from repro.answers.tables.runs import Runs
 from repro.core import config_folders
+from repro.core.choices import QUICK
 from repro.core.errors import InputError, unknown_name
+from repro.core.not_none import not_none
 from repro.core.registry import TRAIN
 from repro.records import catalogue
 from repro.records.busy import on_busy_machine, shared_by_ranks
@@ -39,7 +41,7 @@ from repro.records.record import Found
 from repro.records.run_columns import RECORDED, TARGET
 from repro.records.variants import place
 
-NO_DRAWS = "its inputs are not drawn: repro run with --draws 64"
+NO_DRAWS = "its inputs are not drawn"
 NO_NUMBERS = "its inputs are drawn for times alone, and no target is reached without arithmetic"
 Finder = Callable[[str, str], Runs | None]  # (experiment, kind) -> the runs that speak to its claims
 
@@ -65,12 +67,14 @@ def claims_of(paper: str, folder: Path | None = None) -> File:
 
 @dataclass(frozen=True)
 class ClaimEvaluator:
-    """Judges a paper's claims by its results. drawn: experiment -> the sweeps of its runs, None without any."""
+    """Judges a paper's claims by its results. drawn: experiment -> the sweeps of its runs, None without any; argument:
+    claim -> the argument of `repro run` that makes its runs."""
 
     file: File
     find: Finder
     results: Path | None = None
     drawn: Callable[[str], Sweeps | None] = lambda _: None
+    argument: Callable[[Claim], str] = lambda claim: claim.experiment
     _made: dict[tuple[Sweeps | Runs, str], Runs] = field(default_factory=dict)
     _beside: dict[str, Mapping[int, Runs]] = field(default_factory=dict)
 
@@ -83,7 +87,16 @@ class ClaimEvaluator:
         ]
 
     def evidence(self, claim: Claim, kind: str) -> Evidence | None:
-        """The evidence from one kind of number; None without results of that kind."""
+        """The evidence from one kind of number; None without results of that kind. Where draws lack, it says which
+        command makes them."""
+        found = self._found(claim, kind)
+        if found is None or found.not_drawn != NO_DRAWS:
+            return found
+        runs = not_none(self.runs_for(claim, kind)).records.values()
+        scale = "" if any(run.identity.scale == QUICK for run in runs) else " --scale full"
+        return replace(found, not_drawn=f"{NO_DRAWS}: repro run {self.argument(claim)}{scale} --draws 64")
+
+    def _found(self, claim: Claim, kind: str) -> Evidence | None:
         if claim.value is None:
             return None
         group, sweeps = self.runs_for(claim, kind), self.sweeps_for(claim, kind)

@@ -83,11 +83,12 @@ def send_run(store: Store, source: Source, running: bool = False) -> str | None:
     if running and run.info.status != "RUNNING":
         client.update_run(run_id, status="RUNNING")
     send_values(store, run, source, running)
-    wanted = tags(source) | {PARENT: parent_id(store, experiment, source)}
+    wanted = tags(source) | {PARENT: (variant := parent_id(store, experiment, source))}
     if not running:
         if source.record:
             send_files(store, name, run.info, source)
-            send_dataset(client, run_id, source)
+            for each in (run_id, variant):  # MLflow ignores an input that a run has
+                send_dataset(client, each, source)
         client.set_terminated(run_id, source.status, _milliseconds(source.provenance.get("finished_at")))
         wanted |= ({FAILED: source.failure[:500]} if source.failure else {}) | {MIRRORED: source.digest}
     client.log_batch(

@@ -29,6 +29,7 @@ from repro.answers.pages import cells as tables
 from repro.answers.pages import settling, wording
 from repro.answers.pages.files import Files
 from repro.answers.pages.markdown import Markdown
+from repro.answers.tables.results import run_argument
 from repro.core.input_names import describe_names
 from repro.records.kinds import KINDS, MEASURED, PADDED, SIMULATED
 
@@ -280,16 +281,6 @@ class ClaimTables:
 
     def experiment(self, claim: Claim) -> str:
         return run_argument(self.paper, claim, self.experiments)
-
-
-def run_argument(paper: str, claim: Claim, experiments: Mapping[str, Experiment]) -> str:
-    """The argument of `repro run` for a claim; the paper, if its runs are of several experiments."""
-    filters = [claim.value.arguments, *(where for _, where in claim.value.sides)] if claim.value else []
-    named = next(
-        (where["experiment"] for where in filters if isinstance(where.get("experiment"), str)), claim.experiment
-    )
-    spec = experiments.get(named)
-    return spec.run if spec and spec.run else f"{paper}/{named}"
 
 
 def ranges(numbers: Sequence[int]) -> str:

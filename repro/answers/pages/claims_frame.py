@@ -20,15 +20,18 @@ def read_claims(paper: str | None = None) -> pd.DataFrame:
     Columns: `paper`, `claim` (its name), `text`, `source` (its place in the paper), `headline`, `about`, `experiment`,
     `kind` (of our number); the paper's range `paper_low`, `paper_high`; our number `ours` with the ends `low`, `high`
     of its interval; `verdict` (the word), `factor` (ours over the paper's, for words that say by how much),
-    `baseline_factor` (our baseline over the paper's), `reason`, `origin`. InputError for a paper without claims.
+    `baseline_factor` (our baseline over the paper's), `reason`, `origin`. Of several papers a bar on stderr shows how
+    many are judged. InputError for a paper without claims.
     """
     import pandas as pd
+    from tqdm import tqdm
 
     papers = [*overview.papers()]
     if paper not in (None, *papers):
         raise unknown_name("paper with claims", str(paper), papers)
     chosen = papers if paper is None else [paper]
-    return pd.DataFrame([_row(name, each) for name in chosen for each in published_verdicts.judge_claims(name, None)])
+    shown = tqdm(chosen, "judging claims", unit="paper", leave=False, disable=len(chosen) == 1)
+    return pd.DataFrame([_row(name, each) for name in shown for each in published_verdicts.judge_claims(name, None)])
 
 
 def _row(paper: str, judged: ClaimVerdict) -> dict[str, Any]:

@@ -7,14 +7,71 @@ published.yaml    throughputs that others measured
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from repro.answers.ranking.arguments import SIZES, Question, check_model, parse_amount
+
+if TYPE_CHECKING:
+    from repro.answers.ranking.answer import Answer
 
 __all__ = ["recommend"]
 
 
-def __getattr__(name: str) -> Any:
-    if name != "recommend":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from repro.answers.ranking.answer import recommend  # imports PyTorch, which pages do without
+def recommend(
+    model: str,
+    bandwidth: float | str | None,
+    workers: int,
+    *,
+    goodput: float | str | None = None,
+    transport: str = "tcp",
+    latency: float | str | None = None,
+    gpus_per_node: int = 1,
+    intra: float | str | None = None,
+    step_ms: float | None = None,
+    gpu: str | None = None,
+    batch: int = 32,
+    imbalance: float | None = None,
+    memory_bytes: float | str | None = None,
+    shape: Sequence[int] | None = None,
+    measured: Sequence[str] = (),
+) -> Answer:
+    """Rank strategies for a model on a network.
 
-    return recommend
+    model          a model's name, FILE.py:Class of a module without arguments, or a profile FILE.json
+    bandwidth      line rate of a machine's network card: bits/s, or a text as "10g"; what it delivers is drawn
+    workers        number of GPUs that compute
+    goodput        instead of bandwidth, what you measured between two machines: bits/s, or a text as "9.4g"
+    transport      of the messages over the line: "tcp" or "rdma"
+    latency        of a small message, one way: seconds, or a text as "50us"; None: drawn
+    intra          between GPUs of a machine: "nvlink", "pcie3", "pcie4", or GB/s; None: drawn
+    step_ms        forward and backward pass of one worker's minibatch; or `gpu`, a GPU of the papers' testbeds
+    batch          samples of one worker's minibatch
+    imbalance      delay of one random worker in each iteration, a share of its computation; None: drawn, 0 to 0.05
+    memory_bytes   of a GPU: bytes, or a text as "16G"
+    shape          of one sample of a module
+    measured       iterations of your own runs with DDP, as "412ms@8": all predictions are scaled to them
+
+    InputError for invalid arguments.
+    """
+    asked = Question(
+        model, bandwidth, workers, goodput, transport, latency, gpus_per_node, intra, step_ms, gpu, batch, imbalance,
+        memory_bytes, shape, measured,
+    )  # fmt: skip
+    return answer_question(asked)
+
+
+def answer_question(asked: Question) -> Answer:
+    """The answer; InputError for invalid arguments, before PyTorch is imported."""
+    check_model(asked.model)
+    asked.check()
+    from repro.answers.ranking import question  # imports PyTorch, which pages do without
+    from repro.answers.ranking.answer import Run, rank_strategies
+    from repro.answers.ranking.calibration import committed_calibration
+    from repro.answers.ranking.candidates import USUAL, read_candidates
+
+    setting, load, known, notes = question.parse_question(asked)
+    most = None if asked.memory_bytes is None else parse_amount(asked.memory_bytes, "memory", SIZES)
+    usual = read_candidates()[USUAL]
+    runs = [Run(seconds, usual, workers, min(workers, asked.gpus_per_node)) for seconds, workers in asked.own_runs]
+    return rank_strategies(setting, load, known, most, notes, calibration=committed_calibration(), runs=runs)

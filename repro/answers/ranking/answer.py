@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from repro.answers.claims.verdict import range_within_90
-from repro.answers.ranking import draws, flips, forms, memory, question, statistical
-from repro.answers.ranking.arguments import SIZES, Question, parse_amount
-from repro.answers.ranking.calibration import Calibration, committed_calibration
-from repro.answers.ranking.candidates import ANY, BETTER, OFTEN, PAYS, SYNCHRONOUS, USUAL, Candidate, read_candidates
+from repro.answers.ranking import draws, flips, forms, memory, statistical
+from repro.answers.ranking.calibration import Calibration
+from repro.answers.ranking.candidates import ANY, BETTER, OFTEN, PAYS, SYNCHRONOUS, Candidate, read_candidates
 from repro.answers.ranking.setting import Setting
 from repro.answers.ranking.simulate import Step
 from repro.answers.ranking.statistical import Cost
@@ -90,57 +89,6 @@ class Answer:
     def samples(self) -> int:
         """The global batch."""
         return self.setting.workers * (self.load.profile.batch or 1)
-
-
-def recommend(
-    model: str,
-    bandwidth: float | str | None,
-    workers: int,
-    *,
-    goodput: float | str | None = None,
-    transport: str = "tcp",
-    latency: float | str | None = None,
-    gpus_per_node: int = 1,
-    intra: float | str | None = None,
-    step_ms: float | None = None,
-    gpu: str | None = None,
-    batch: int = 32,
-    imbalance: float | None = None,
-    memory_bytes: float | str | None = None,
-    shape: Sequence[int] | None = None,
-    measured: Sequence[str] = (),
-) -> Answer:
-    """Rank strategies for a model on a network.
-
-    model          a model's name, FILE.py:Class of a module without arguments, or a profile FILE.json
-    bandwidth      line rate of a machine's network card: bits/s, or a text as "10g"; what it delivers is drawn
-    workers        number of GPUs that compute
-    goodput        instead of bandwidth, what you measured between two machines: bits/s, or a text as "9.4g"
-    transport      of the messages over the line: "tcp" or "rdma"
-    latency        of a small message, one way: seconds, or a text as "50us"; None: drawn
-    intra          between GPUs of a machine: "nvlink", "pcie3", "pcie4", or GB/s; None: drawn
-    step_ms        forward and backward pass of one worker's minibatch; or `gpu`, a GPU of the papers' testbeds
-    batch          samples of one worker's minibatch
-    imbalance      delay of one random worker in each iteration, a share of its computation; None: drawn, 0 to 0.05
-    memory_bytes   of a GPU: bytes, or a text as "16G"
-    shape          of one sample of a module
-    measured       iterations of your own runs with DDP, as "412ms@8": all predictions are scaled to them
-
-    InputError for invalid arguments.
-    """
-    asked = Question(
-        model, bandwidth, workers, goodput, transport, latency, gpus_per_node, intra, step_ms, gpu, batch, imbalance,
-        memory_bytes, shape, measured,
-    )  # fmt: skip
-    return answer_question(asked)
-
-
-def answer_question(asked: Question) -> Answer:
-    setting, load, known, notes = question.parse_question(asked)
-    most = None if asked.memory_bytes is None else parse_amount(asked.memory_bytes, "memory", SIZES)
-    usual = read_candidates()[USUAL]
-    runs = [Run(seconds, usual, workers, min(workers, asked.gpus_per_node)) for seconds, workers in asked.own_runs]
-    return rank_strategies(setting, load, known, most, notes, calibration=committed_calibration(), runs=runs)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from repro.algorithms.pipeline.profile import load_profile
 from repro.answers.ranking.links import LINKS, TRANSPORTS, Link
 from repro.core import own_code
 from repro.core.errors import InputError, unknown_name
+from repro.core.registry import PLUGINS
 from repro.experiment import files, limits
 
 SLOWEST, FASTEST = 1e6, 1e14  # bits/s
@@ -22,6 +23,9 @@ SLOWEST_INSIDE, FASTEST_INSIDE = 1e8, 1e13  # bytes/s, inside a machine
 SIZES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}  # bits/s, bytes
 SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 LONGEST_LATENCY, LONGEST_STEP = 10.0, 1e4  # seconds
+# networks of `published_models`
+PUBLISHED_MODELS = RESNET101, RESNET152, BERT_BASE, BERT_LARGE = "resnet101", "resnet152", "bert_base", "bert_large"
+LEAST_MEMORY = 1e8  # bytes of a GPU
 LEAST_OF_GPUS = 2e12  # FLOP/s at peak
 
 
@@ -83,8 +87,9 @@ class Question:
             raise InputError(f"step_ms {ms:g}: must be milliseconds, above 0 and at most {1e3 * LONGEST_STEP:,.0f}")
         if (late := self.imbalance) is not None and not 0 <= late <= 100:
             raise InputError(f"imbalance {late:g}: must be a share of the computation, 0 or more and at most 100")
-        if self.memory_bytes is not None:
-            parse_amount(self.memory_bytes, "memory", SIZES)
+        memory = self.memory_bytes
+        if memory is not None and (nbytes := parse_amount(memory, "memory", SIZES)) < LEAST_MEMORY:
+            raise InputError(f"memory {memory}: is {nbytes:g} bytes; must be {LEAST_MEMORY / 1e6:g}m or more, as 16G")
         if self.gpu is not None:
             devices_of(self.gpu)
         for _, workers in self.own_runs:
@@ -131,11 +136,13 @@ def check_rate(name: str, rate: float | str) -> None:
 
 
 def check_model(model: str) -> None:
-    """InputError for a profile that cannot be read, and for a name that a user's file does not have."""
+    """InputError for a profile that cannot be read, a name that a user's file does not have, and an unknown model."""
     if model.endswith(".json"):
         load_profile(Path(model))
     elif own_code.is_place(model):
         own_code.admit_plugin(model)
+    elif model not in (known := (*PLUGINS["model"].names(), *PUBLISHED_MODELS)):
+        raise InputError(f"{unknown_name('model', model, known)}; or FILE.py:Class of a module, or FILE.json")
 
 
 def parse_amount(value: float | str, name: str, units: Mapping[str, float], least: float | None = None) -> float:

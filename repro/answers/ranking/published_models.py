@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from repro.answers.ranking.arguments import BERT_BASE, BERT_LARGE, RESNET101, RESNET152
 from repro.models._residual import Bottleneck, head, imagenet_stem, stages
 
 VOCABULARY = 30528  # of BERT's vocabulary, made divisible by 8 as in the benchmark
@@ -47,8 +48,8 @@ class Bert(nn.Module):
 
 
 BUILD: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
-    "resnet101": (lambda: build_resnet(3, 4, 23, 3), (3, 224, 224)),
-    "resnet152": (lambda: build_resnet(3, 8, 36, 3), (3, 224, 224)),
-    "bert_base": (lambda: Bert(12, 768, 12), (LENGTH,)),
-    "bert_large": (lambda: Bert(24, 1024, 16), (LENGTH,)),
+    RESNET101: (lambda: build_resnet(3, 4, 23, 3), (3, 224, 224)),
+    RESNET152: (lambda: build_resnet(3, 8, 36, 3), (3, 224, 224)),
+    BERT_BASE: (lambda: Bert(12, 768, 12), (LENGTH,)),
+    BERT_LARGE: (lambda: Bert(24, 1024, 16), (LENGTH,)),
 }

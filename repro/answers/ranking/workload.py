@@ -20,9 +20,10 @@ from repro.algorithms.pipeline import profiler
 from repro.algorithms.pipeline.layers import Layer, Profile, tensor_bytes
 from repro.algorithms.pipeline.shapes import count_saved
 from repro.answers.ranking import published_models
+from repro.answers.ranking.arguments import check_model
 from repro.answers.ranking.setting import slow_profile
 from repro.core import own_code
-from repro.core.errors import InputError, unknown_name
+from repro.core.errors import InputError
 from repro.data.base import WORD_KINDS
 from repro.training.device_times import BACKWARD_TO_FORWARD
 
@@ -71,9 +72,7 @@ def workload_of(model: str, batch: int, shape: Sequence[int] | None = None) -> W
         build, own_shape = published_models.BUILD[model]
         with torch.device("meta"):
             return of_module(build(), model, batch, shape or own_shape)
-    if model not in models.model_names():
-        known = [*models.model_names(), *published_models.BUILD]
-        raise InputError(f"{unknown_name('model', model, known)}; or FILE.py:Class of a module, or FILE.json")
+    check_model(model)
     dataset = profiler.usual_dataset(model)
     real = data.load_shapes(dataset)
     built = models.build_model(model, real.input_shape, real.classes, 0, "meta")

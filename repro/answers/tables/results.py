@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
 
-from repro.answers.claims.claims import File
+from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
@@ -44,7 +44,10 @@ class Results:
 
     @cached_property
     def evaluator(self) -> ClaimEvaluator:
-        return ClaimEvaluator(self.file, self.find, self.root, self.drawn)
+        def argument(claim: Claim) -> str:
+            return run_argument(self.paper, claim, self.experiments)
+
+        return ClaimEvaluator(self.file, self.find, self.root, self.drawn, argument)
 
     @cached_property
     def verdicts(self) -> list[ClaimVerdict]:
@@ -110,6 +113,16 @@ class Results:
                 numbers.setdefault(group.kind, []).extend(group.records)
             self.others += [] if spec.every_machine else [group for group in groups if group not in chosen]
         self.shown |= {(name, kind): self.runs.only(numbers[kind]) for kind in KINDS if kind in numbers}
+
+
+def run_argument(paper: str, claim: Claim, experiments: Mapping[str, Experiment]) -> str:
+    """The argument of `repro run` for a claim; the paper, if its runs are of several experiments."""
+    filters = [claim.value.arguments, *(where for _, where in claim.value.sides)] if claim.value else []
+    named = next(
+        (where["experiment"] for where in filters if isinstance(where.get("experiment"), str)), claim.experiment
+    )
+    spec = experiments.get(named)
+    return spec.run if spec and spec.run else f"{paper}/{named}"
 
 
 def read(paper: str, root: Path | None) -> Results:

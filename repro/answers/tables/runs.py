@@ -13,7 +13,7 @@ from repro.answers.tables.columns import Filter, computed
 from repro.core.errors import InputError
 from repro.records.filters import list_column, match_rows, select_rows
 from repro.records.record import Found
-from repro.records.run_columns import run_row
+from repro.records.run_columns import result_row, run_row
 from repro.records.tables import list_entries
 
 Of = TypeVar("Of")
@@ -31,6 +31,18 @@ class Runs:
     def of(cls, records: Iterable[Found]) -> Runs:
         every = dict(enumerate(records))
         return cls(every, pd.DataFrame([row_of(run) for run in every.values()], index=[*every]))
+
+    @classmethod
+    def of_results(cls, groups: Iterable[tuple[Found, Iterable[Found]]]) -> Runs:
+        """The runs of groups, each of which has a run's identity but for the seed, and results of its own."""
+        records: dict[int, Found] = {}
+        rows = []
+        for run, changed in groups:
+            row = row_of(run)
+            for each in changed:
+                records[len(records)] = each
+                rows.append(row | result_row(each))
+        return cls(records, pd.DataFrame(rows))
 
     def __len__(self) -> int:
         return len(self.records)

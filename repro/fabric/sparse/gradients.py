@@ -6,14 +6,16 @@ All shapes are static, and only `Sparse.check` reads values on the host.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import torch
 
 from repro.core.errors import Diverged
 from repro.fabric.codecs import make_codec
+from repro.fabric.option_names import SparseCodecName
 
-CHUNK = 1 << 17  # elements processed together, which fit the cache
+CHUNK = 1 << 18  # elements processed together, which fit the cache
 Part = tuple[np.ndarray, np.ndarray]  # (values (k,) float32, indices (k,) int32), as `Sparse`
 
 
@@ -55,6 +57,13 @@ def indices_above(vector: np.ndarray, bound: np.ndarray, equal: bool) -> np.ndar
     return np.concatenate(indices)
 
 
+def largest_of(indices: np.ndarray, vector: np.ndarray, k: int) -> np.ndarray:
+    """The k of these indices, ascending, with the largest magnitudes in a vector; NaN is the largest, ties by index."""
+    sizes = np.abs(np.take(vector, indices))
+    sizes[np.isnan(sizes)] = np.inf
+    return indices[largest_mask_on_host(sizes, k)]
+
+
 def largest_mask_on_host(magnitudes: np.ndarray, k: int) -> np.ndarray:
     """The k largest of the magnitudes (n,), which contain no NaN, as a mask (n,); ties by position."""
     place = len(magnitudes) - k
@@ -87,7 +96,7 @@ def merge_topk_on_host(a: Part, b: Part, k: int, empty: int) -> tuple[Part, Part
 
 EMPTY = 2**31 - 1  # the index of an unused place, whose value is 0
 INDEX_BYTES = 4
-CODECS = ("none", "truncate16", "quantize8")  # for the values of a message: those that draw no random numbers
+CODECS = get_args(SparseCodecName)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ SHORT = 1 << 15  # elements of a vector that is sorted without an estimate
 CHUNK = 1 << 20  # elements processed together, which fit the cache
 MOST = 4  # on a GPU, at most so many times k elements above a sampled threshold are considered
 SAMPLE = 1 << 16  # elements from which a threshold is estimated
-EVERY = 16  # the exact selection samples at most every n-th element: its estimate may be rough
+EVERY = 32  # the exact selection samples at most every n-th element: its estimate may be rough
 SURE = 4.0  # standard deviations by which the exact selection lowers its first estimate of the threshold
 
 
@@ -32,9 +32,10 @@ def select_topk(vector: torch.Tensor, k: int, how: str = "exact") -> Sparse:
     if k == n:
         return Sparse(vector.clone(), torch.arange(n, dtype=torch.int32, device=vector.device))
     indices = METHODS[how](vector, k)
-    values = vector[indices.clamp(max=n - 1)]
-    if vector.device.type != "cpu" and how == "sampled":
-        values.masked_fill_(indices == EMPTY, 0.0)
+    if vector.device.type == "cpu" or how == "exact":
+        values = vector.index_select(0, indices)
+    else:
+        values = vector[indices.clamp(max=n - 1)].masked_fill_(indices == EMPTY, 0.0)
     if (places := k - indices.numel()) > 0:
         indices = torch.cat([indices, indices.new_full((places,), EMPTY)])
         values = torch.cat([values, values.new_zeros(places)])
@@ -51,7 +52,7 @@ def select_exact(vector: torch.Tensor, k: int) -> torch.Tensor:
     while True:
         larger = indices_above(vector, bound)
         if larger.numel() >= k:
-            return larger[rank_topk(nan_magnitudes(vector[larger]), k)]
+            return torch.from_numpy(sparse_host.largest_of(larger.numpy(), vector.detach().numpy(), k))
         # the estimate was too high, or most magnitudes equal it
         equal = first_equal(vector, bound, k - larger.numel())
         if larger.numel() + equal.numel() == k:
@@ -81,7 +82,9 @@ def select_sampled(vector: torch.Tensor, k: int) -> torch.Tensor:
     if vector.device.type != "cpu":
         return sampled_at_once(vector, k)
     indices = indices_above(vector, guess_threshold(vector, k, 0.0), equal=True)
-    return indices if indices.numel() <= k else indices[rank_topk(nan_magnitudes(vector[indices]), k)]
+    if indices.numel() <= k:
+        return indices
+    return torch.from_numpy(sparse_host.largest_of(indices.numpy(), vector.detach().numpy(), k))
 
 
 def sampled_at_once(vector: torch.Tensor, k: int) -> torch.Tensor:

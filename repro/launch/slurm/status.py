@@ -19,6 +19,7 @@ from repro.core import safe_files, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import EVENTS_FILE, SUBMISSIONS, results_root
+from repro.experiment.config import experiment_names
 from repro.launch.slurm import client
 from repro.records import store
 from repro.records.events import read_events
@@ -74,6 +75,8 @@ def submission_status(experiment: str | None = None) -> list[dict[str, Any]]:
     """
     submissions = list(read_submissions(experiment))
     if not submissions:
+        if experiment:
+            experiment_names(experiment)  # InputError for an unknown one
         where = f" of {experiment}" if experiment else ""
         raise InputError(f"nothing{where} was submitted from {results_root()}: repro submit EXPERIMENT")
     client.need_program("squeue")

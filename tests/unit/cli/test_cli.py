@@ -28,7 +28,7 @@ FIG4 = "pipesgd/fig4-mnist"
     ("overrides", "words"),
     [
         (["strategy=pipe_sgd", "strategy.K=0"], ["strategy.K=0", "1 or more"]),
-        (["strategy=dsync", "strategy.codec=fp8"], ["unknown codec 'fp8'", "truncate16"]),
+        (["strategy=dsync", "strategy.codec=fp8"], ["strategy.codec=fp8", "truncate16"]),
         (["batch=101"], ["batch=101", "workers=4", "nearest that do: 100, 104"]),
         (["strategy=ps_sync", "testbed.ranks=4"], ["testbed.ranks=4", "5 ranks (4 workers and 1 server)"]),
         (["device=tpu"], ["device=tpu", "auto, cpu or cuda"]),

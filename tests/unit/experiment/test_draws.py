@@ -24,6 +24,7 @@ from repro.experiment.inputs import Input, Range
 from repro.experiment.key import keyed_values
 from repro.experiment.schema import RunConfig
 from repro.launch import sweeps
+from repro.rank.draws import simulate_draw
 from repro.records import sweep
 from repro.records.sweep import Draw
 
@@ -281,3 +282,18 @@ def test_sweeps_of_two_networks_in_one_experiment_are_two():
     assert sweep.newest_sweeps(made[:1], made[1:]) == made
     again = SimpleNamespace(**vars(made[0]), again=True)
     assert sweep.newest_sweeps(made, [again]) == [made[1], again]
+
+
+def test_a_draw_of_a_probe_has_its_seconds_so_that_the_next_ones_have_a_cost():
+    small = [
+        "testbed=paper/eagersgd",
+        "probe.collectives=[solo]",
+        "probe.ranks=[4]",
+        "probe.bytes=[64]",
+        "probe.calls=1",
+        "workers=4",
+        "batch=4",
+    ]
+    [run] = expand_runs("eagersgd/fig9", [*small, "seeds=1"])
+    record = simulate_draw(run.config.model_copy(update={"key": "0" * 64, "hardware": {"class": "any"}}))
+    assert record.wall["total_s"] > 0

@@ -33,8 +33,22 @@ CASES = {
     "model=./nets.py:Nett": "Net",
     "model=./broken.py:Net": "broken.py:1: SyntaxError",
     "strategy=./broken.py": "broken.py:1: SyntaxError",
+    "strategy=gtopk strategy.density=2": "1 or less",
+    "strategy=pipe_sgd strategy.K=0": "1 or more",
+    "strategy=dsync strategy.codec=gzip": "quantize8",
+    "strategy=dsync strategy.algorithm=star": "ring_pipelined",
+    "imbalance=random_one imbalance.delay_s=-1": "0 or more",
+    "model=./nets.py:Net model.depht=3": "model.depth",
+    "model=./nets.py:Net model.depth=deep": "a whole number",
 }
 
+NETS = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, depth: int = 2):
+        super().__init__()
+"""
 RECOMMEND = [("--gpu", "A101"), ("--bandwidth", "10"), ("--latency", "11s"), ("--memory", "x"), ("--step-ms", "-1")]
 
 
@@ -42,6 +56,14 @@ COMMANDS = {
     "profile mnist_mpl": "mnist_mlp",
     "profile resnet18 --dataset mnits": "mnist",
     "profile resnet18 --batch 0": "1 or more",
+    "profile mnist_mlp model.depth=3": "model.depth",
+    "recommend resnet51 --bandwidth 10g --workers 2": "resnet50",
+    "recommend resnet50 --bandwidth 10g --workers 2 --imbalance much": "a number",
+    "report pipesgd --out /proc/nowhere": "--out /proc/nowhere: no folder",
+    "status pipesdg": "pipesgd",
+    "publish pipesdg": "pipesgd",
+    "publish gtopk": "repro run gtopk",
+    "bench collective ring --codec gzip": "quantize8",
     "profile resnet18 --batch 9999999999": "or less",
     "price dsnc": "dsync",
     "price powersgd --model mnist_mpl": "mnist_mlp",
@@ -56,9 +78,9 @@ COMMANDS = {
 def test_what_needs_no_plugin_s_code_is_answered_without_it(tmp_path):
     code = f"""import sys; from repro.cli.main import main
 for override in {list(CASES)}:
-    assert main(["run", {EXPERIMENT!r}, override]) == 2
+    assert main(["run", {EXPERIMENT!r}, *override.split()]) == 2, override
 print("torch" in sys.modules, "repro.launch.plan_process" in sys.modules)"""
-    (tmp_path / "nets.py").write_text("import torch\n\nclass Net(torch.nn.Module):\n    pass\n")
+    (tmp_path / "nets.py").write_text(NETS)
     (tmp_path / "broken.py").write_text("def f(:\n")
     surroundings = {"REPRO_RESULTS": str(tmp_path), "PATH": ""}  # no helper process either
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=surroundings, cwd=tmp_path)
@@ -117,5 +139,8 @@ def test_a_column_or_side_that_no_run_has_is_refused_before_records_are_read(tmp
     for table, condition in (("runs", "step_s<fast"), ("runs", "options.density=low"), ("points", "top1>good")):
         with pytest.raises(InputError, match="is not a number"):
             results(where=condition, table=table)
+    for paper in (None, "pipesgd"):
+        with pytest.raises(InputError, match=r"unknown strategy .*'dsnc'.*dsync"):
+            results(paper, where=["strategy=dsnc", "seed=0"])
     with pytest.raises(InputError, match="dsync"):
         compare("dsnc", "pipe_sgd")

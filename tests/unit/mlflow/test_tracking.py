@@ -74,7 +74,9 @@ def test_the_run_of_a_variant_says_what_its_seeds_took_to_a_target_and_how_many_
         write_finished(folder.with_name(f"seed{seed}"), seed=seed, key=f"k{seed}", targets={"0.8": reached})
     sync_all(root)
     [variant] = runs_of(root, variants=True)[1]
+    [data] = variant.inputs.dataset_inputs  # once, not once a seed
     tags = variant.data.tags
+    assert data.dataset.name == tags["dataset"] and CHECKSUM.startswith(data.dataset.digest)
     assert tags["time_to/0.8_s"] == "1.5 to 2 (2 of 3 seeds)" and tags["epochs_to/0.8"] == "2 to 2.5 (2 of 3 seeds)"
 
 

@@ -119,7 +119,7 @@ def test_a_measured_turn_with_real_arithmetic(tmp_path):
         (1, {}, "workers=1"),
         (2, {"sizes": [4096, 4096]}, r"probe.sizes=\[4096, 4096\]: must be a list of at least 2 different numbers"),
         (2, {"strategies": {"A": {"K": 2}}}, "probe.strategies.A={.*}: must be entries, .* a name among them"),
-        (2, {"strategies": {"A": {"name": "dsync", "codec": "zip"}}}, "unknown codec 'zip'"),
+        (2, {"strategies": {"A": {"name": "dsync", "codec": "zip"}}}, "codec=zip: must be .*truncate16"),
         (2, {"strategies": {"A": {"name": "dsync", "algorithm": "tree"}}}, "'tree' has no equation"),
         (2, {"strategies": {"A": {"name": "pipe_sgd", "warmup_epochs": 1}}}, "warmup_epochs must be 0"),
     ],

@@ -13,7 +13,18 @@ from torch import nn
 from repro import models
 from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline.layers import Layer, Profile
-from repro.answers.ranking import answer, calibration, draws, forms, links, question, simulate, text, workload
+from repro.answers.ranking import (
+    answer,
+    calibration,
+    draws,
+    forms,
+    links,
+    question,
+    recommend,
+    simulate,
+    text,
+    workload,
+)
 from repro.answers.ranking.against import Compared
 from repro.answers.ranking.arguments import Question
 from repro.answers.ranking.candidates import read_candidates
@@ -221,14 +232,14 @@ def test_a_users_module_is_profiled_and_answered(tmp_path, monkeypatch):
         "        self.a, self.b = nn.Linear(32, 64), nn.Linear(64, 8)\n"
         "    def forward(self, x):\n        return {'logits': self.b(self.a(x).relu())}\n"
     )
-    found = answer.recommend(f"{file}:Net", "1g", 2, batch=4, shape=(32,))
+    found = recommend(f"{file}:Net", "1g", 2, batch=4, shape=(32,))
     assert found.load.parameters == 32 * 64 + 64 + 64 * 8 + 8
     assert "timed on this machine" in text.format_answer(found)
     assert json.loads(json.dumps(text.plain_answer(found), allow_nan=False))["best"]["synchronous"] in read_candidates()
     with pytest.raises(InputError, match="--input"):
-        answer.recommend(f"{file}:Net", "1g", 2, shape=(7,))
+        recommend(f"{file}:Net", "1g", 2, shape=(7,))
     with pytest.raises(InputError, match=r"'Other'; valid: Net"):
-        answer.recommend(f"{file}:Other", "1g", 2)
+        recommend(f"{file}:Other", "1g", 2)
 
 
 def test_a_profiles_file_keeps_its_seconds(tmp_path):
@@ -254,7 +265,8 @@ def test_a_profiles_file_keeps_its_seconds(tmp_path):
         ({"step_ms": 1e300}, "step_ms 1e[+]300: must be milliseconds"),
         ({"step_ms": 1.0, "gpu": "P100"}, "give one of them"),
         ({"gpu": "A100"}, r"^unknown GPU 'A100'; valid: (?!.*Xeon)(?!.*round numbers).*P100"),
-        ({"memory_bytes": "16"}, "memory 16: no strategy fits into 16 bytes; must be .* or more, as 16G"),
+        ({"memory_bytes": "16"}, "memory 16: is 16 bytes; must be 100m or more, as 16G"),
+        ({"model": "vgg19", "memory_bytes": "100m"}, "no strategy fits into 1e[+]08 bytes; must be .* or more, as 16G"),
         ({"imbalance": -1.0}, "imbalance -1"),
         ({"batch": 0}, "batch 0"),
         ({"measured": ["412ms"]}, "measured 412ms: must be the time of an iteration, @, and the workers"),
@@ -270,7 +282,7 @@ def test_a_profiles_file_keeps_its_seconds(tmp_path):
 )
 def test_wrong_input_is_refused_in_one_line(wrong, message):
     with pytest.raises(InputError, match=message) as error:
-        answer.recommend(**{"model": "resnet20", "bandwidth": "1g", "workers": 4} | wrong)
+        recommend(**{"model": "resnet20", "bandwidth": "1g", "workers": 4} | wrong)
     assert "\n" not in str(error.value)
 
 

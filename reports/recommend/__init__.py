@@ -57,7 +57,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
                              left=["named by the tool", "best measured", "right"]),
         "map": figures.map_picture(files, grid),
         "cells": f"{len(grid):,}",
-        "borders": {kind: borders(grid, kind) for kind in (SYNCHRONOUS, ANY)},
+        "borders": {kind: borders(figures.glanced(grid), kind) for kind in (SYNCHRONOUS, ANY)},
         "regions": {kind: regions(files, grid, kind) for kind in (SYNCHRONOUS, ANY)},
         "emulated": emulated_shown(files, emulated, contests),
         "headlines": files.table(headlines_table(read_written(Placed, "headlines")), "headlines", left=LEFT),
@@ -104,12 +104,13 @@ def winners_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
     """How often the better strategy is named, by the tool and by other rules."""
     from scipy.stats import binomtest
 
+    order = list(read_candidates())
+
     def dense(each: Contest[Compared]) -> bool:
-        usual = min(each.rows, key=lambda row: list(read_candidates()).index(row.candidate))
+        usual = min(each.rows, key=lambda row: order.index(row.candidate))
         return usual.seconds[0] <= (1 + against.TIE) * each.fastest.seconds[0]
 
     def replaced(each: Contest[Compared]) -> bool:
-        order = list(read_candidates())
         rows = {row.candidate: row for row in sorted(each.rows, key=lambda row: order.index(row.candidate))}
         names = tied_names({name: row.seconds[1] for name, row in rows.items()}, committed_calibration().lead)
         return rows[names[0]].seconds[0] <= (1 + against.TIE) * each.fastest.seconds[0]
@@ -134,7 +135,7 @@ def winners_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
 
 
 def residuals_table(published: list[Compared]) -> pd.DataFrame:
-    """By how much measured steps are longer than the closed forms', for each source."""
+    """By how much measured steps are longer than the closed forms'."""
     return pd.DataFrame(
         {
             "source": source,

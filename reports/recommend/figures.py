@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,14 @@ LABELLED = 3  # cells of a region with a name
 BAND = 0.2  # the goal for throughputs
 
 
+def glanced(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells of the picture: a few numbers of workers, none of them late."""
+    return [cell for cell in cells if not cell.late and cell.workers in WORKERS]
+
+
 def map_picture(files: Files, cells: Sequence[Cell]) -> str:
-    """What to use for a few numbers of workers, none of them late: above with the same updates, below with any."""
-    shown = [cell for cell in cells if not cell.late and cell.workers in WORKERS]
+    """What to use: above with the same updates, below with any."""
+    shown = glanced(cells)
     alt = "Panels of cells: a column for each number of workers, a row for each comparison; a colour for each strategy."
     caption = (
         "What to use (**simulated**: closed forms) for ResNet-50's gradient of 102 MB: the simplest strategy that no "
@@ -47,6 +53,7 @@ def draw_map(cells: Sequence[Cell]) -> Any:
     import matplotlib.pyplot as plt
     import seaborn as sns
     from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
 
     used = [name for name in read_candidates() if name in {cell.best for cell in cells}]
     colours = ListedColormap([COLOURS.get(name, OTHER) for name in used])
@@ -61,9 +68,10 @@ def draw_map(cells: Sequence[Cell]) -> Any:
         for code, name in enumerate(used):
             y, x = np.nonzero(best.to_numpy() == code)
             if len(x) >= LABELLED:
-                label = read_candidates()[name].label.replace(", ", ",\n")
                 box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1}
-                axis.text(x.mean() + 0.5, y.mean() + 0.5, label, ha="center", va="center", fontsize=6, bbox=box)
+                label = fill(read_candidates()[name].label, 11)
+                text = axis.text(x.mean() + 0.5, y.mean() + 0.5, label, ha="center", va="center", fontsize=6, bbox=box)
+                text.set_in_layout(False)
         gbits, ratios = list(best.columns), list(best.index)
         axis.set(xlim=(0, len(gbits)), ylim=(0, len(ratios)), xlabel="", ylabel="")
         axis.set_xticks([n + 0.5 for n in range(0, len(gbits), 2)], [f"{gbit:g}" for gbit in gbits[::2]], rotation=0)
@@ -74,6 +82,8 @@ def draw_map(cells: Sequence[Cell]) -> Any:
             axis.set_xlabel("goodput, Gbit/s")
         if column == 0:
             axis.set_ylabel(f"{KINDS[kind]}\ncomputation :\ncommunication")
+    patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=read_candidates()[name].label) for name in used]
+    figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 

@@ -132,5 +132,5 @@ def test_the_map_makes_its_folder_and_refuses_a_file(monkeypatch, tmp_path):
     main(["map", "--out", str(tmp_path / "new" / "folder")])
     assert from_csv(Cell, (tmp_path / "new" / "folder" / "map.csv").read_text()) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="no folder can be made"):
+    with pytest.raises(InputError, match="must be a folder"):
         cmd_map(Namespace(simulations=0, out=str(tmp_path / "file")))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,13 @@ from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.cells import Cell
 
 COLOURS = {  # families alike: allreduces blue, compression green, servers red, pipelines orange, stale purple
-    **{"allreduce": "#08306b", "ddp": "#2171b5", "horovod": "#6baed6"},
-    **{"ddp_fp16": "#00441b", "ddp_powersgd": "#238b45", "gtopk": "#74c476", "topk": "#c7e9c0"},
-    **{"ps": "#cb181d", "ps_separate": "#fb6a4a", "ps_after": "#fcbba1", "ps_single": "#67000d"},
-    **{"gpipe": "#fdae6b", "one_f_one_b_flush": "#e6550d", "pipedream": "#a63603"},
-    **{"pipe_sgd": "#54278f", "pipe_sgd_fp16": "#9e9ac8", "eager_solo": "#de77ae", "eager_majority": "#f1b6da"},
+    **{"allreduce": "#08306b", "ddp": "#2171b5", "horovod": "#4b93cf"},
+    **{"ddp_fp16": "#00441b", "ddp_powersgd": "#238b45", "gtopk": "#4c9f3f", "topk": "#8a9a2b"},
+    **{"ps": "#cb181d", "ps_separate": "#ee5a49", "ps_after": "#c0705e", "ps_single": "#67000d"},
+    **{"gpipe": "#d27d1e", "one_f_one_b_flush": "#e6550d", "pipedream": "#a63603"},
+    **{"pipe_sgd": "#54278f", "pipe_sgd_fp16": "#8983bd", "eager_solo": "#b03a7c", "eager_majority": "#d6739f"},
 }
-OTHER = "#bdbdbd"
+OTHER = "#8c8c8c"
 BAND = 0.2  # the goal for throughputs
 
 
@@ -48,7 +48,7 @@ def map_picture(files: Files, cells: Sequence[Cell], kind: str, less: float, con
         "simulated steps may be off."
     )
     text = f"{kind} {less} {[asdict(each.fastest) for each in here]}"
-    return files.picture(lambda: draw_map(shown, less, here), text, f"map-{kind}", alt, caption, rows)
+    return files.picture(lambda width: draw_map(shown, less, here, width), text, f"map-{kind}", alt, caption, rows)
 
 
 def _inside(contest: Contest, cells: Sequence[Cell]) -> bool:
@@ -59,7 +59,7 @@ def _inside(contest: Contest, cells: Sequence[Cell]) -> bool:
     return all(min(values) / 1.5 <= value <= 1.5 * max(values) for value, values in axes)
 
 
-def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = ()) -> Any:
+def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = (), width: float = looks.WIDTH) -> Any:
     """A panel for each number of workers and lateness, a cell for each bandwidth and ratio, a diamond a contest."""
     looks.set_theme()
     import matplotlib.pyplot as plt
@@ -74,10 +74,12 @@ def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = (
     table = table.assign(best=table["best"].map(fastest.index), close=table["margin"] < less)
     table["simulated"] = table["by"] == "simulation"
     late, workers = (sorted(table[name].unique()) for name in ("late", "workers"))
-    figure, axes = plt.subplots(len(late), len(workers), figsize=(looks.WIDTH, 1.9 * len(late) + 1.4), sharex=True,
-                                sharey=True, layout="constrained", squeeze=False)  # fmt: skip
-    for (row, column), axis in np.ndenumerate(axes):
-        panel = table[(table["late"] == late[row]) & (table["workers"] == workers[column])]
+    across = len(workers) if width == looks.WIDTH else math.gcd(2, len(workers))  # panels have one size
+    down = len(late) * len(workers) // across
+    figure, axes = plt.subplots(down, across, figsize=(width, 1.9 * down + 1.4), sharex=True, sharey=True,
+                                layout="constrained", squeeze=False)  # fmt: skip
+    for ((row, column), axis), (lateness, count) in zip(np.ndenumerate(axes), product(late, workers), strict=True):
+        panel = table[(table["late"] == lateness) & (table["workers"] == count)]
         best, close, simulated = (
             panel.pivot(index="ratio", columns="gbit", values=name) for name in ("best", "close", "simulated")
         )
@@ -88,21 +90,25 @@ def draw_map(cells: Sequence[Cell], less: float, contests: Sequence[Contest] = (
         axis.plot(x + 0.5, y + 0.5, "o", color="white", markersize=1.6)
         gbits, ratios = list(best.columns), list(best.index)
         for place, fast in ((each.place, each.fastest) for each in contests):
-            if (place.late, place.workers) == (late[row], workers[column]):
+            if (place.late, place.workers) == (lateness, count):
                 axis.plot(_along(place.gbit, gbits), _along(place.ratio, ratios), "D", markeredgecolor="black",
                           color=COLOURS.get(fast.candidate, OTHER), markersize=4, zorder=3, clip_on=False)  # fmt: skip
         axis.set(xlim=(0, len(gbits)), ylim=(0, len(ratios)), xlabel="", ylabel="")
         axis.set_xticks([n + 0.5 for n in range(0, len(gbits), 2)], [f"{gbit:g}" for gbit in gbits[::2]], rotation=0)
         axis.set_yticks([n + 0.5 for n in range(len(ratios))], [f"{ratio:g}" for ratio in ratios], rotation=0)
-        if row == 0:
-            axis.set_title(f"{workers[column]} workers")
-        if row == len(late) - 1:
+        if row == 0 or across < len(workers):
+            axis.set_title(f"{count} workers")
+        if row == down - 1:
             axis.set_xlabel("Gbit/s")
         if column == 0:
-            lateness = f"one worker late by {format_percent(late[row])}" if late[row] else "no worker late"
-            axis.set_ylabel(f"{lateness}\ncomputation :\ncommunication")
-    patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=read_candidates()[name].label) for name in fastest]
-    figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False)
+            about = f"one worker late by {format_percent(lateness)}" if lateness else "no worker late"
+            axis.set_ylabel(f"{about}\ncomputation :\ncommunication")
+    names = [read_candidates()[name].label for name in fastest]
+    patches = [
+        Patch(facecolor=COLOURS.get(name, OTHER), label=label) for name, label in zip(fastest, names, strict=True)
+    ]
+    figure.legend(handles=patches, loc="outside lower center", ncols=looks.columns_of_legend(names, width),
+                  frameon=False)  # fmt: skip
     return figure
 
 
@@ -134,13 +140,13 @@ def scatter(files: Files, table: pd.DataFrame) -> str:
     return files.picture(draw, "published", "published", alt, caption, table)
 
 
-def _against(table: pd.DataFrame, x: str, y: str, unit: str, ends: tuple[str, str] | None = None) -> Any:
+def _against(table: pd.DataFrame, x: str, y: str, unit: str, width: float, ends: tuple[str, str] | None = None) -> Any:
     """Predicted over observed, a colour for each strategy; ends: columns of the intervals."""
     looks.set_theme()
     import matplotlib.pyplot as plt
     import seaborn as sns
 
-    figure, axis = plt.subplots(figsize=(looks.WIDTH, 5.2), layout="constrained")
+    figure, axis = plt.subplots(figsize=(width, min(5.2, width) + 1), layout="constrained")
     least, most = (end([end(table[x]), end(table[y])]) for end in (min, max))
     reach = np.array([0.7 * least, 1.4 * most])
     axis.fill_between(reach, reach * (1 - BAND), reach * (1 + BAND), color="0.9")
@@ -156,5 +162,8 @@ def _against(table: pd.DataFrame, x: str, y: str, unit: str, ends: tuple[str, st
         along.set_major_formatter("{x:g}")  # matplotlib writes powers as formulas, which figures do not read
     axis.set_xlabel(f"{x.removesuffix('_s')} ({unit})")
     axis.set_ylabel(f"{y.removesuffix('_s')} ({unit})")
-    axis.legend(frameon=False)
+    handles, labels = axis.get_legend_handles_labels()
+    axis.get_legend().remove()
+    figure.legend(handles, labels, loc="outside lower center", ncols=looks.columns_of_legend(labels, width),
+                  frameon=False)  # fmt: skip
     return figure

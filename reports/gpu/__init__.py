@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from repro.answers.claims.stats import DASH
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import provenance
 from repro.answers.pages.files import Files
@@ -15,11 +16,13 @@ from repro.answers.pages.render import template, write_page
 from repro.records import catalogue
 from repro.records.record import Found
 from repro.records.run_columns import run_row
-from repro.records.tables import make_frame
+from repro.records.tables import list_entries, make_frame
 from repro.records.variants import newest, of_one_machine
 
 PAGE = "gpu"
 DRAWN = "strategies"  # the experiment of the figure; the others are in a table
+SELECTION = "selection"  # the experiment with a table of its own
+GOAL = {True: "met", False: "missed", None: DASH}
 GROUPED = ("experiment", "scale")
 MADE_WITH = ("hardware", "results", "runs", "seed", "data set", "commit", "finished")
 
@@ -31,7 +34,8 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     made = {
         "trained": tabulate_training([run for run in trained if run.identity.experiment != DRAWN]),
         "drawn": tabulate_training([run for run in trained if run.identity.experiment == DRAWN]),
-        "probes": join_equal(pd.DataFrame([probe_row(run) for run in probes])),
+        "probes": join_equal(pd.DataFrame([probe_row(run) for run in probes if run.identity.experiment != SELECTION])),
+        "selection": tabulate_selection([run for run in probes if run.identity.experiment == SELECTION]),
         "provenance": provenance.table(provenance.group_by(GROUPED, runs), MADE_WITH),
     }
     specs = Specs(PAGE, files, lambda shown: made[shown.table])
@@ -41,7 +45,6 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "table": specs.table,
         "line": line,
         "any": bool(runs),
-        "missed": list_missed(probes),
     }
     return write_page(template(f"{PAGE}/page.md.j2", **shown), PAGE, files), line
 
@@ -52,7 +55,7 @@ def join_equal(probes: pd.DataFrame) -> pd.DataFrame:
         return probes
     groups = probes.groupby(["experiment", "found"], sort=False, as_index=False)
     return groups.agg(
-        {"variant": ", ".join} | {name: "first" for name in probes if name not in ("experiment", "found", "variant")}
+        {"variant": "; ".join} | {name: "first" for name in probes if name not in ("experiment", "found", "variant")}
     )
 
 
@@ -80,13 +83,6 @@ def name_gpus(runs: list[Found]) -> str:
     return " and ".join(sorted({gpu for run in runs if (gpu := run.record.hardware.more.get("gpu"))}))
 
 
-def list_missed(probes: list[Found]) -> list[Markdown]:
-    """The goals that measurements missed, a sentence each, from the runs' own lines."""
-    wrong = [run for run in probes if False in (run.probe.found.get("met"), run.probe.found.get("agree"))]
-    line = Markdown("`{}`, {}: {}")
-    return [line.format(run.identity.experiment, run.label, run.probe.line) for run in wrong]
-
-
 def tabulate_training(runs: list[Found]) -> pd.DataFrame:
     """A row a training run, in milliseconds and megabytes."""
     table = make_frame([run_row(run) | _named(run) for run in runs])
@@ -96,10 +92,19 @@ def tabulate_training(runs: list[Found]) -> pd.DataFrame:
 
 
 def probe_row(run: Found) -> dict[str, str]:
-    """A row for a probe's run, with its line of text."""
-    identity = run.identity
-    about = {"experiment": identity.experiment, "variant": run.label, "seed": str(identity.seed)}
-    return about | {"found": run.probe.line}
+    """A row for a probe's run, with its line of text, and whether it met its goal."""
+    identity, found = run.identity, run.probe.found
+    about = {"experiment": identity.experiment, "variant": run.label, "seed": str(identity.seed), "kind": run.kind}
+    return about | {"found": run.probe.line, "goal": GOAL[found.get("met", found.get("agree"))]}
+
+
+def tabulate_selection(runs: list[Found]) -> pd.DataFrame:
+    """A row for each network, device and way to select the largest gradients, in milliseconds."""
+    entries = [
+        {"model": run.label, "kind": run.kind} | entry for run in runs for entry in list_entries("rows", run.record)
+    ]
+    table = make_frame(entries)
+    return table.assign(ms=1e3 * table["seconds.median"]) if entries else table
 
 
 def _named(run: Found) -> dict[str, Any]:

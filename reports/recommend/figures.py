@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import product
 from textwrap import fill
 from typing import Any
 
@@ -17,13 +18,13 @@ from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 from repro.answers.ranking.cells import Cell
 
 COLOURS = {  # families alike: allreduces blue, compression green, servers red, pipelines orange, stale purple
-    **{"allreduce": "#08306b", "ddp": "#2171b5", "horovod": "#6baed6"},
-    **{"ddp_fp16": "#00441b", "ddp_powersgd": "#238b45", "gtopk": "#74c476", "topk": "#c7e9c0"},
-    **{"ps": "#cb181d", "ps_separate": "#fb6a4a", "ps_after": "#fcbba1", "ps_single": "#67000d"},
-    **{"gpipe": "#fdae6b", "one_f_one_b_flush": "#e6550d", "pipedream": "#a63603"},
-    **{"pipe_sgd": "#54278f", "pipe_sgd_fp16": "#9e9ac8", "eager_solo": "#de77ae", "eager_majority": "#f1b6da"},
+    **{"allreduce": "#08306b", "ddp": "#2171b5", "horovod": "#4b93cf"},
+    **{"ddp_fp16": "#00441b", "ddp_powersgd": "#238b45", "gtopk": "#4c9f3f", "topk": "#8a9a2b"},
+    **{"ps": "#cb181d", "ps_separate": "#ee5a49", "ps_after": "#c0705e", "ps_single": "#67000d"},
+    **{"gpipe": "#d27d1e", "one_f_one_b_flush": "#e6550d", "pipedream": "#a63603"},
+    **{"pipe_sgd": "#54278f", "pipe_sgd_fp16": "#8983bd", "eager_solo": "#b03a7c", "eager_majority": "#d6739f"},
 }
-OTHER = "#bdbdbd"
+OTHER = "#8c8c8c"
 WORKERS = (8, 32, 128)  # of the map's panels
 KINDS = {SYNCHRONOUS: "same updates", ANY: "any updates"}
 LABELLED = 3  # cells of a region with a name
@@ -44,10 +45,10 @@ def map_picture(files: Files, cells: Sequence[Cell]) -> str:
         "other one replaces. Computation is that of a minibatch, over the time to send the gradient twice."
     )
     rows = pd.DataFrame([asdict(cell) for cell in shown])
-    return files.picture(lambda: draw_map(shown), "map", "map", alt, caption, rows)
+    return files.picture(lambda width: draw_map(shown, width), "map", "map", alt, caption, rows)
 
 
-def draw_map(cells: Sequence[Cell]) -> Any:
+def draw_map(cells: Sequence[Cell], width: float = looks.WIDTH) -> Any:
     """A panel for each comparison and number of workers, a cell for each goodput and ratio, a name on each region."""
     looks.set_theme()
     import matplotlib.pyplot as plt
@@ -58,10 +59,11 @@ def draw_map(cells: Sequence[Cell]) -> Any:
     used = [name for name in read_candidates() if name in {cell.best for cell in cells}]
     colours = ListedColormap([COLOURS.get(name, OTHER) for name in used])
     table = pd.DataFrame([asdict(cell) for cell in cells]).assign(code=lambda rows: rows["best"].map(used.index))
-    figure, axes = plt.subplots(len(KINDS), len(WORKERS), figsize=(looks.WIDTH, 5.6), sharex=True, sharey=True,
+    across = len(WORKERS) if width == looks.WIDTH else 1
+    down = len(KINDS) * len(WORKERS) // across
+    figure, axes = plt.subplots(down, across, figsize=(width, 2.2 * down + 1.2), sharex=True, sharey=True,
                                 layout="constrained", squeeze=False)  # fmt: skip
-    for (row, column), axis in np.ndenumerate(axes):
-        kind, workers = list(KINDS)[row], WORKERS[column]
+    for ((row, column), axis), (kind, workers) in zip(np.ndenumerate(axes), product(KINDS, WORKERS), strict=True):
         panel = table[(table["kind"] == kind) & (table["workers"] == workers)]
         best = panel.pivot(index="ratio", columns="gbit", values="code")
         sns.heatmap(best, cmap=colours, vmin=-0.5, vmax=len(used) - 0.5, cbar=False, linewidths=0.3, ax=axis)
@@ -76,14 +78,16 @@ def draw_map(cells: Sequence[Cell]) -> Any:
         axis.set(xlim=(0, len(gbits)), ylim=(0, len(ratios)), xlabel="", ylabel="")
         axis.set_xticks([n + 0.5 for n in range(0, len(gbits), 2)], [f"{gbit:g}" for gbit in gbits[::2]], rotation=0)
         axis.set_yticks([n + 0.5 for n in range(len(ratios))], [f"{ratio:g}" for ratio in ratios], rotation=0)
-        if row == 0:
+        if row == 0 or across == 1:
             axis.set_title(f"{workers} workers")
-        if row == len(KINDS) - 1:
+        if row == down - 1:
             axis.set_xlabel("goodput, Gbit/s")
         if column == 0:
             axis.set_ylabel(f"{KINDS[kind]}\ncomputation :\ncommunication")
-    patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=read_candidates()[name].label) for name in used]
-    figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False)
+    labels = [read_candidates()[name].label for name in used]
+    patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=label) for name, label in zip(used, labels, strict=True)]
+    figure.legend(handles=patches, loc="outside lower center", ncols=looks.columns_of_legend(labels, width),
+                  frameon=False)  # fmt: skip
     return figure
 
 
@@ -107,13 +111,13 @@ def scatter(files: Files, table: pd.DataFrame) -> str:
     return files.picture(draw, "published", "published", alt, caption, table)
 
 
-def _against(table: pd.DataFrame, x: str, y: str, unit: str, ends: tuple[str, str] | None = None) -> Any:
+def _against(table: pd.DataFrame, x: str, y: str, unit: str, width: float, ends: tuple[str, str] | None = None) -> Any:
     """Predicted over observed, a colour for each strategy; ends: columns of the intervals."""
     looks.set_theme()
     import matplotlib.pyplot as plt
     import seaborn as sns
 
-    figure, axis = plt.subplots(figsize=(looks.WIDTH, 5.2), layout="constrained")
+    figure, axis = plt.subplots(figsize=(width, min(5.2, width) + 1), layout="constrained")
     least, most = (end([end(table[x]), end(table[y])]) for end in (min, max))
     reach = np.array([0.7 * least, 1.4 * most])
     axis.fill_between(reach, reach * (1 - BAND), reach * (1 + BAND), color="0.9")
@@ -129,5 +133,8 @@ def _against(table: pd.DataFrame, x: str, y: str, unit: str, ends: tuple[str, st
         along.set_major_formatter("{x:g}")  # matplotlib writes powers as formulas, which figures do not read
     axis.set_xlabel(f"{x.removesuffix('_s')} ({unit})")
     axis.set_ylabel(f"{y.removesuffix('_s')} ({unit})")
-    axis.legend(frameon=False)
+    handles, labels = axis.get_legend_handles_labels()
+    axis.get_legend().remove()
+    figure.legend(handles, labels, loc="outside lower center", ncols=looks.columns_of_legend(labels, width),
+                  frameon=False)  # fmt: skip
     return figure

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from repro.records.record import Found, Record
     from repro.records.sweep import Sweep
 
-NOT_COMMITTED = (".pdf", ".csv", ".tex")  # files of a page that `repro report` makes
+NOT_COMMITTED = (".pdf", ".csv", ".tex", "-narrow.png")  # files of a page that `repro report` makes
 LINK = re.compile(rf" \[[^\]]*\]\([^)]*(?:{'|'.join(map(re.escape, NOT_COMMITTED))})\)")  # to one of them
 ALL = "all"  # in the place of a paper
 LOCK = "publish.lock"  # in the folder of the reference

@@ -90,18 +90,27 @@ def test_the_status_of_a_cause_follows_from_runs_with_and_without_it(tmp_path):
         assert step.status == status, (faster, changed)
 
 
+def label(claim):
+    """The name of a claim in pictures."""
+    return claim.text.partition(":")[0]
+
+
 def test_a_cause_after_another_is_judged_against_that_ones_runs(tmp_path):
     hit, miss = ends(OURS)
     later = CAUSE | {"id": "later", "experiment": "cause-both", "after": "host-copies"}
     first, second = statuses(read(tmp_path, CAUSE, later), ours=miss, cause_copies=1.2 * miss, cause_both=hit)
     assert second.headline.without == first.headline.with_cause == pytest.approx(1.2 * miss)
     assert (first.status, second.status) == ("excluded", "tested")
-    section = CauseSection("pipesgd", [first, second], {OURS: 1, SECOND: 2}, Files("pipesgd", tmp_path))
+    section = CauseSection("pipesgd", [first, second], {OURS: 1, SECOND: 2}, Files("pipesgd", tmp_path), label)
     assert section.unexplained == [] and "excluded" in section.table
     assert f"(with: {CAUSE['short']})" in section.table  # the second row's number without it is not our claim's
     excluded = statuses(read(tmp_path, CAUSE, later), ours=miss, cause_copies=1.2 * miss, cause_both=2 * miss)
-    (left,) = CauseSection("pipesgd", excluded[::-1], {OURS: 1, SECOND: 2}, Files("pipesgd", tmp_path)).unexplained
-    assert left.startswith(f"C1: {format_number(miss)}")  # ours, not that of the earlier cause's runs
+    (left,) = CauseSection(
+        "pipesgd", excluded[::-1], {OURS: 1, SECOND: 2}, Files("pipesgd", tmp_path), label
+    ).unexplained
+    assert left.startswith(
+        f"C1 ({label(first.headline.claim)}), {format_number(miss)}"
+    )  # ours, not that of the earlier cause's runs
     assert section.picture.startswith("![") and (tmp_path / "figures/pipesgd/ladder.png").is_file()
 
 
@@ -109,10 +118,11 @@ def test_a_rung_that_a_ratio_axis_cannot_show_says_so(tmp_path):
     (step,) = statuses(read(tmp_path, CAUSE), ours=ends(OURS)[1], cause_copies=ends(OURS)[0])
     lost = replace(step, headline=replace(step.headline, with_cause=-0.1))
     texts = [
-        [row["text"] for row in CauseSection("pipesgd", [each], {OURS: 1}, Files("pipesgd", tmp_path)).rungs()]
+        [row["text"] for row in CauseSection("pipesgd", [each], {OURS: 1}, Files("pipesgd", tmp_path), label).rungs()]
         for each in (step, lost)
     ]
-    assert texts == [["C1: ours, simulated", CAUSE["short"]], ["C1: ours, simulated", f"{CAUSE['short']}: below 0"]]
+    ours = f"C1. {label(step.headline.claim)} (simulated)"  # whichever claim it is, headline or not
+    assert texts == [[ours, CAUSE["short"]], [ours, f"{CAUSE['short']}: below 0"]]
 
 
 @pytest.mark.parametrize(

@@ -137,9 +137,9 @@ def test_claims_stand_by_verdict_each_once_and_so_does_a_reason(reported, paper)
 def test_no_text_of_a_figure_covers_another_or_leaves_it(reported, tmp_path, monkeypatch, name):
     covered = {}  # figure -> texts that cannot be read
 
-    def save(figure, stem, suffixes):
+    def save(figure, stem, *suffixes):
         covered[stem.name] = unreadable(figure)
-        return undrawn(figure, stem, suffixes)
+        return undrawn(figure, stem, *suffixes)
 
     monkeypatch.setattr("repro.answers.pages.files.save", save)
     if name in PAPERS:

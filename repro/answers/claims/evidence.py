@@ -169,7 +169,7 @@ class ClaimEvaluator:
         values = self._drawn_values(claim, sweeps, errors)
         if reason := nothing_drawn(claim, configured.values, values) or not_all_drawn(claim, group, sweeps):
             return replace(evidence, not_drawn=reason if evidence.outcome.values else "")
-        sources = [*(["its emulated twin"] if twin else []), *([errors.source] if errors else [])]
+        sources = [*(["the emulated runs of the same variants"] if twin else []), *([errors.source] if errors else [])]
         point = evidence.outcome if evidence.outcome.values else configured
         over_draws = self._over_draws(claim, evidence, drawn.towards(values, twin), sweeps, errors)
         return replace(over_draws, outcome=point, error=" and ".join(sources))

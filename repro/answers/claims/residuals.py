@@ -123,7 +123,7 @@ def residuals_for(
     if like and min(away(each.bytes) for each in like) < away(nearest):
         count = sum(len(each.residuals) for each in like)
         return Residuals(
-            [each.residuals for each in like], f"{count} emulated twins of {len(like)} experiments", part=True
+            [each.residuals for each in like], f"{count} emulated runs of {len(like)} experiments", part=True
         )
     runs = {step["run"] for step in of_family or steps if step["bytes"] == nearest}
     factors: dict[str, dict[str, float]] = {}

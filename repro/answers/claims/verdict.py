@@ -140,7 +140,7 @@ class Interval:
         """The range of a sample."""
         known = [value for value in sample.values if not math.isnan(value)] or [point]
         low, high = range_within_90(known) if sample.drawn else (min(known), max(known))
-        if sample.drawn and not low < point < high:
+        if sample.drawn and not low <= point <= high:
             point = median(known)
         return cls(low, point, high).around(point)
 

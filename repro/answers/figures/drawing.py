@@ -7,21 +7,23 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from repro.answers.figures import looks
-from repro.answers.figures.looks import WIDTH, Look
+from repro.answers.figures.looks import LETTERS, WIDTH, Look, columns_of_legend, fit_text
 from repro.answers.figures.specification import Figure
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LETTERS = 118  # of the legend's type in one line
 ROW_LETTERS = 12  # per inch, in the name of a row of panels
 TICK = 0.45  # inches that the label of a tick takes
-VIEW = "view"  # the column of a figure's views
+TITLE = 12.1  # letters of a figure's title in an inch
+NAME = 0.4  # of a narrow figure's width, for the names on y
+LINE = 0.14  # inches, of a line of a name
+VIEW, PANEL = "view", "panel"  # columns: of a figure's views; of panels in one column
 REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "linestyle": "--"}
 
 
-def draw_figure(figure: Figure, shown: pd.DataFrame) -> Any:
-    """The matplotlib figure of these rows."""
+def draw_figure(figure: Figure, shown: pd.DataFrame, width: float = WIDTH) -> Any:
+    """The matplotlib figure of these rows, so many inches wide; a narrow one has all panels in one column."""
     looks.set_theme()
     import seaborn as sns
 
@@ -31,19 +33,21 @@ def draw_figure(figure: Figure, shown: pd.DataFrame) -> Any:
     if figure.views:
         shown = _viewed(figure, shown)
         figure = figure.model_copy(update={"col": VIEW})
-    rows, by_column = _named(figure, shown)
+    rows, by_column = _named(figure, shown, width)
+    if width < WIDTH:
+        figure, rows = _stacked(figure, rows)
     styled = Looks(figure, by_column.get(figure.hue, {}), by_column.get(figure.style or figure.hue, {}))
     grid = sns.FacetGrid(rows, row=figure.row, col=figure.col, col_wrap=figure.wrap, height=figure.height,
                          sharex=figure.share_x, sharey=figure.share_y,
                          margin_titles=bool(figure.row and figure.col))  # fmt: skip
     down = math.ceil(len(grid.axes.flat) / (figure.wrap or len(grid.col_names) or 1))
-    grid.figure.set_size_inches(WIDTH, down * figure.height + 0.8)
+    grid.figure.set_size_inches(width, down * figure.height + 0.8)
     for place, ((row, column, _), panel) in enumerate(grid.facet_data()):
         if len(panel):
             axis = grid.facet_axis(row, column)
             MARKS[figure.kind](axis, figure, _own_names(figure, panel), styled, False if place else "full")
     _finish(grid, figure)
-    grid.figure.suptitle(figure.title, x=0.01, ha="left")
+    grid.figure.suptitle(fit_text(figure.title, width - 0.4, TITLE), x=0.01, ha="left")
     _legend(grid, figure, rows, styled.hues, styled.styles)
     return grid.figure
 
@@ -55,7 +59,26 @@ def _viewed(figure: Figure, shown: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([shown.assign(**{VIEW: view.title}) for view in figure.views], ignore_index=True)
 
 
-def _named(figure: Figure, shown: pd.DataFrame) -> tuple[pd.DataFrame, dict[str | None, Mapping[str, Look]]]:
+def _stacked(figure: Figure, rows: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
+    """The figure and its rows with all panels in one column, named by row and column, and room for names on y."""
+    import pandas as pd
+
+    changes: dict[str, Any] = {"row": None, "col": None, "wrap": None}
+    changes |= {"share_x": figure.share_x is True, "share_y": figure.share_y is True}
+    if panels := [column for column in (figure.row, figure.col) if column]:
+        names = rows[panels].astype(str).agg("\n".join, axis=1)
+        in_order = names[rows.sort_values(panels).index].unique()
+        rows, changes["row"] = rows.assign(**{PANEL: pd.Categorical(names, in_order, ordered=True)}), PANEL
+    if figure.kind == "dot":
+        on_y = rows[str(figure.y)].cat.categories
+        lines = len(on_y) * max(name.count("\n") + 1 for name in on_y)
+        changes["height"] = max(figure.height, lines * LINE + 0.6)
+    return figure.model_copy(update=changes), rows
+
+
+def _named(
+    figure: Figure, shown: pd.DataFrame, width: float
+) -> tuple[pd.DataFrame, dict[str | None, Mapping[str, Look]]]:
     """The rows with display names in the columns of names, as ordered categories; column -> name -> look."""
     from pandas.api.types import is_numeric_dtype
 
@@ -67,6 +90,8 @@ def _named(figure: Figure, shown: pd.DataFrame) -> tuple[pd.DataFrame, dict[str 
     for column in dict.fromkeys((figure.hue, figure.style, figure.col, figure.row, None if on_numbers else along)):
         if column:
             letters = int(figure.height * ROW_LETTERS) if column == figure.row and figure.col else 999
+            if width < WIDTH:
+                letters = int(LETTERS * width * (NAME if figure.kind == "dot" and column == along else 0.9))
             order = figure.order if column == along else ()
             named, by_column[column] = looks.named_categories(shown[column], order, letters)
             shown = shown.assign(**{column: named})
@@ -87,11 +112,16 @@ def _finish(grid: Any, figure: Figure) -> None:
     grid.set_titles(wrapped, "{row_name}", "{col_name}") if figure.row and figure.col else grid.set_titles(wrapped)
     counts = "share" if figure.stat == "percent" else "count"
     y = counts if figure.kind == "hist" else str(figure.y)
-    grid.set_axis_labels(figure.labels.get(figure.x, figure.x), figure.labels.get(y, y))
-    for side, panels, outer in (("x", figure.panel_x, [*grid._bottom_axes]), ("y", figure.panel_y, [*grid._left_axes])):
+    width = grid.figure.get_figwidth()
+    bottom = list(grid.axes.flat if width < WIDTH and not figure.share_x else grid._bottom_axes)
+    grid.set_axis_labels(x := figure.labels.get(figure.x, figure.x), figure.labels.get(y, y))
+    for axis in bottom:
+        axis.set_xlabel(x)
+    for side, panels, outer in (("x", figure.panel_x, bottom), ("y", figure.panel_y, [*grid._left_axes])):
         for value, text in panels.items():
             for names, axis in grid.axes_dict.items():
-                if looks.display_name(value) in (names if isinstance(names, tuple) else (names,)) and axis in outer:
+                named = names if isinstance(names, tuple) else names.split("\n")
+                if looks.display_name(value) in (*named, names) and axis in outer:
                     axis.set(**{f"{side}label": text})
     for side in figure.log:
         for axis in grid.axes.flat:
@@ -100,24 +130,29 @@ def _finish(grid: Any, figure: Figure) -> None:
         grid.axes_dict[view.title].set(**{f"{side}lim": ends for side, ends in (("x", view.x), ("y", view.y)) if ends})
     grid.set(**{f"{side}lim": ends for side, ends in figure.limits.items()})
     for where, lines in figure.at.items():
-        for label, at in lines.items() if isinstance(lines, dict) else [("", lines)]:
+        for place, (label, at) in enumerate(lines.items() if isinstance(lines, dict) else [("", lines)]):
             for axis in grid.axes.flat:
-                _reference(axis, where, float(at), label)  # type: ignore[arg-type]  # places are numbers by now
+                _reference(axis, where, float(at), label, place)  # type: ignore[arg-type]  # places are numbers by now
     if figure.kind == "dot" and figure.log and not figure.share_x:
         _equal_spans(list(grid.axes.flat))
     for axis in grid.axes.flat:
         for side in "xy":
             _ticks(axis, figure, side)
+        room = _room_across(axis, figure)
+        axis.set(title=fit_text(axis.get_title(), room), xlabel=fit_text(axis.get_xlabel(), room))
+        axis.set_ylabel(fit_text(axis.get_ylabel(), figure.height))
     if figure.diagonal:
         for axis in grid.axes.flat:
             axis.axline((1, 1), (2, 2), **REFERENCE, zorder=1)
 
 
-def _reference(axis: Any, side: str, value: float, name: str) -> None:
-    """A thin dashed line; a vertical one has its name beside it, a horizontal one in the legend."""
+def _reference(axis: Any, side: str, value: float, name: str, place: int) -> None:
+    """A thin dashed line; a vertical one has its name beside it, below those of the lines before it, a horizontal one
+    in the legend."""
     (axis.axvline if side == "x" else axis.axhline)(value, **REFERENCE, zorder=1)
     if name and side == "x":
-        axis.annotate(name, (value, 1), xycoords=("data", "axes fraction"), xytext=(3, -2), textcoords="offset points",
+        below = (3, -2 - 12 * place)
+        axis.annotate(name, (value, 1), xycoords=("data", "axes fraction"), xytext=below, textcoords="offset points",
                       ha="left", va="top", color="0.3")  # fmt: skip
 
 
@@ -144,6 +179,13 @@ def _equal_spans(axes: Any) -> None:
         axis.set_xlim(low / more, high * more)
 
 
+def _room_across(axis: Any, figure: Figure) -> float:
+    """The inches of an axis along x."""
+    width = axis.figure.get_figwidth()
+    names = NAME * width if figure.kind == "dot" and width < WIDTH else 0
+    return (width - names) / axis.get_gridspec().ncols - 0.5
+
+
 def _ticks(axis: Any, figure: Figure, side: str) -> None:
     """Plain numbers as tick labels; on a logarithmic axis as many round ones as there is room for."""
     from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullLocator
@@ -152,7 +194,7 @@ def _ticks(axis: Any, figure: Figure, side: str) -> None:
     unit = figure.si.get("x" if side == "x" else "y")
     plain = EngFormatter(unit) if unit else FuncFormatter(lambda value, _: f"{value:,.10g}")
     if side in figure.log:
-        room = WIDTH / axis.get_gridspec().ncols - 0.5 if side == "x" else figure.height - 0.5
+        room = _room_across(axis, figure) if side == "x" else figure.height - 0.5
         low, high = getattr(axis, f"get_{side}lim")()
         lines = [line for line in axis.lines if line.get_transform() == axis.transData]  # without reference lines
         values = {float(value) for line in lines for value in line.get_xdata()} if figure.kind == "line" else set()
@@ -212,5 +254,6 @@ def _legend(
     across = figure.at.get("y")
     handles |= {name: Line2D([], [], **REFERENCE) for name in (across if isinstance(across, dict) else ()) if name}
     if handles:
-        columns = max(1, min(len(handles), LETTERS // (max(map(len, handles)) + 6)))
-        grid.figure.legend(handles.values(), handles, loc="outside lower left", ncols=columns, frameon=False)
+        width = grid.figure.get_figwidth()
+        columns, names = columns_of_legend(handles, width), [fit_text(name, 0.85 * width) for name in handles]
+        grid.figure.legend(handles.values(), names, loc="outside lower left", ncols=columns, frameon=False)

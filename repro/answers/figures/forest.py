@@ -29,10 +29,12 @@ def forest_picture(files: Files, rows: pd.DataFrame, title: str) -> Markdown:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items())
     alt = f"A line for each headline claim with the paper's number and ours: {counts}."
     caption = (
-        "Ours over the paper's number (dashed; grey: the paper's range), with the range of nine in ten draws, or of "
-        "all seeds. Bar: no effect. Without a mark: no ratio."
+        "Marks are our number over the paper's (dashed: equal; grey box: the paper's range), with the range of nine in "
+        "ten [draws](index.md#legend), or of all seeds. A bar stands at no effect. A claim without a mark has no ratio."
     )
-    return files.picture(lambda: draw_forest(rows, title), title, "headlines", fit_cell(alt), caption, rows)
+    return files.picture(
+        lambda width: draw_forest(rows, title), title, "headlines", fit_cell(alt), caption, rows, narrow=False
+    )
 
 
 def draw_forest(rows: pd.DataFrame, title: str) -> Any:
@@ -50,7 +52,8 @@ def draw_forest(rows: pd.DataFrame, title: str) -> Any:
     looks_of = {word: looks.look_of(word, place) for place, word in enumerate(looks.palette_order(rows["verdict"]))}
     figure, axis = plt.subplots(figsize=(looks.WIDTH, ROW * (max(lines, 2) + 1) + 0.7), layout="constrained")
     colours, grey = {word: look.colour for word, look in looks_of.items()}, looks.look_of(PAPER).colour
-    axis.hlines(shown["place"], shown["paper_low"], shown["paper_high"], color=grey, linewidth=5)
+    axis.barh(shown["place"], shown["paper_high"] - shown["paper_low"], 0.5, shown["paper_low"], color="0.9",
+              edgecolor=grey, linewidth=0.7)  # fmt: skip
     axis.hlines(shown["place"], shown["low"], shown["high"], colors=[*shown["verdict"].map(colours)], linewidth=1.4)
     axis.scatter(shown["none"], shown["place"], marker="|", s=36, color="0.2", linewidth=1)
     markers = {word: look.marker for word, look in looks_of.items()}

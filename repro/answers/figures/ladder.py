@@ -4,6 +4,7 @@ without it to the number with it."""
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from repro.answers.figures import looks
@@ -12,38 +13,48 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OURS = "simulated"  # its look in the palette
-ROW = 0.23  # inches
+ROW, LINE = 0.23, 0.16  # inches
+NAME = 0.45  # of the width, for the names of causes
 
 
-def draw_ladder(rows: pd.DataFrame) -> Any:
-    """The matplotlib figure. rows: text, start, end (our numbers over the paper's; start: NaN in a row for ours),
-    status (that of the palette's `causes`; "" for ours)."""
+def draw_ladder(rows: pd.DataFrame, width: float = looks.WIDTH) -> Any:
+    """The matplotlib figure, so many inches wide. rows: text, start, end (our numbers over the paper's; start: NaN in a
+    row for ours), status (that of the palette's `causes`; "" for ours)."""
     looks.set_theme()
     import matplotlib.pyplot as plt
     import seaborn as sns
 
     from repro.answers.figures.drawing import finish_ratio_axis
 
-    shown = rows.assign(place=range(len(rows)), status=rows["status"].replace("", "ours"))
+    shown = rows.assign(status=rows["status"].replace("", "ours"))
     by_status = {name: looks.look_of(OURS if name == "ours" else name) for name in shown["status"].unique()}
     colours, markers = (
         {name: getattr(look, what) for name, look in by_status.items()} for what in ("colour", "marker")
     )
-    figure, axis = plt.subplots(figsize=(looks.WIDTH, ROW * len(rows) + 1.0), layout="constrained")
+    names = [looks.fit_text(text, NAME * width) for text in rows["text"]]
+    heights = [max(ROW, LINE * (name.count("\n") + 1)) for name in names]
+    ends = list(accumulate(heights))
+    shown["place"] = [end - height / 2 for end, height in zip(ends, heights, strict=True)]
+    figure, axis = plt.subplots(figsize=(width, ends[-1] + 1.0), layout="constrained")
     sns.scatterplot(shown, x="end", y="place", hue="status", palette=colours, style="status", markers=markers, s=26,
                     linewidth=0, ax=axis)  # fmt: skip
-    axis.set(ylim=(len(rows) - 0.4, -0.6), xlabel="our number over the paper's (dashed: the same)", ylabel="")
+    axis.set(ylim=(ends[-1], 0), ylabel="")
     axis.plot(shown["start"], shown["place"], linestyle="none")  # arrows do not widen an axis
-    finish_ratio_axis(axis, ticks=7)
+    axis.set_xlabel(looks.fit_text("our number over the paper's (dashed: the same)", (1 - NAME) * width - 0.5))
+    finish_ratio_axis(axis, ticks=int(0.85 * width))
     for row in shown.to_dict("records"):
         if not math.isnan(row["start"]) and row["start"] != row["end"]:
             arrow = {"arrowstyle": "->", "color": colours[row["status"]], "linewidth": 1.5}
             axis.annotate("", (row["end"], row["place"]), (row["start"], row["place"]), arrowprops=arrow)
-    axis.set_yticks(shown["place"], shown["text"])
+    axis.set_yticks(shown["place"], names)
+    for label, status in zip(axis.get_yticklabels(), shown["status"], strict=True):
+        label.set_fontweight("bold" if status == "ours" else "normal")
     axis.grid(False, axis="y")
     handles, names = axis.get_legend_handles_labels()
     if legend := axis.get_legend():
         legend.remove()
-    figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)
+    figure.legend(
+        handles, names, loc="outside lower center", ncols=looks.columns_of_legend(names, width), frameon=False
+    )
     sns.despine(figure, left=True)
     return figure

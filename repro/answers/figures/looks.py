@@ -4,7 +4,7 @@ and part of an iteration, the same in all figures; and seaborn's theme for all o
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PALETTE = REPORTS / "palette.yaml"
-# for values that are not in the palette, such as a user's strategy (Petroff's colours, safe for the colour-blind)
-SPARE = ("#3f90da", "#ffa90e", "#bd1f01", "#832db6", "#a96b59", "#717581")
+# for values that are not in the palette, such as a user's strategy (Petroff's colours for the colour-blind, one darker)
+SPARE = ("#3f90da", "#c98300", "#bd1f01", "#832db6", "#a96b59", "#717581")
 DASHES = {"-": "", "--": (4, 1.5), ":": (1, 1), "-.": (3, 1.25, 1.5, 1.25), "none": ""}  # as seaborn takes them
 WIDTH = 8.5  # inches; the same for all figures, so that their type has one size
+LETTERS = 13.9  # of the type of ticks and legends, in an inch
+NARROW = 3.6  # inches, of the same figures for a phone, on which their type has that size too
 
 
 class Look(Model):
@@ -65,6 +67,18 @@ def display_name(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return read_palette().get(str(value), Look()).called or str(value)
+
+
+def fit_text(text: str, inches: float, letters: float = LETTERS) -> str:
+    """A text in lines of so many inches. letters: of its type in an inch."""
+    return "\n".join(
+        textwrap.fill(line, max(1, int(inches * letters)), break_long_words=False) for line in text.split("\n")
+    )
+
+
+def columns_of_legend(names: Collection[str], width: float) -> int:
+    """How many columns of a legend fit into so many inches."""
+    return max(1, min(len(names), int(LETTERS * width) // (max(map(len, names), default=0) + 6)))
 
 
 def palette_order(values: Iterable[Any]) -> list[Any]:

@@ -7,7 +7,6 @@ drawn.
 
 from __future__ import annotations
 
-import textwrap
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,16 +17,19 @@ import pandas as pd
 import seaborn as sns
 
 from repro.answers.claims.stats import format_number
-from repro.answers.figures.looks import DASHES, SPARE, WIDTH, Look, display_name
+from repro.answers.figures.looks import DASHES, SPARE, WIDTH, Look, display_name, fit_text
 
 if TYPE_CHECKING:
     from repro.answers.figures.specification import Figure
 
-LETTER = 0.08  # inches, the mean width of a letter
-RANGE: dict[str, Any] = {"linewidth": 6, "alpha": 0.45, "solid_capstyle": "butt"}  # of a range without a point
+VALUE = 0.3  # inches, of a number above a bar
+LEFT = 0.85  # inches beside an axis, for its ticks and label
+LETTERS = 12.5  # of a name below an axis, in an inch
+RANGE: dict[str, Any] = {"linewidth": 4, "solid_capstyle": "butt"}  # of a range without a point
 MARKER = 5  # points
+EDGE: dict[str, Any] = {"linewidth": 0.4, "edgecolor": "white"}  # sets apart what lies close together
 BOX = 0.84  # height of a box of a Gantt chart, whose rows are 1 apart
-DIGIT = 0.012  # width of a digit in it, as a share of the axis
+DIGIT = 0.012  # width of a digit in it, as a share of the axis of a wide figure
 ABOVE: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "bottom", "size": "small"}
 
 
@@ -86,18 +88,21 @@ def draw_bar(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend
                 legend=legend, ax=axis)  # fmt: skip
     drawn = [line for line in axis.lines if not np.isnan(line.get_ydata()).all()]
     ends = {round(float(np.nanmean(line.get_xdata())), 6): np.nanmax(line.get_ydata()) for line in drawn}
+    names = rows[figure.x].cat.categories
+    turned = 90 if _room(axis, names) < VALUE * max(1, len(looks.hues)) else 0
+    axis.margins(y=0.2 if turned and figure.values else 0.05)
     for box in axis.patches if figure.values else ():
         if box.get_height() > 0:
             middle = box.get_x() + box.get_width() / 2
             top = max(box.get_height(), ends.get(round(middle, 6), 0))
-            axis.annotate(format_number(box.get_height(), 2), (middle, top), xytext=(0, 1), **ABOVE)
-    _wrap_names(axis, rows[figure.x].cat.categories)
+            axis.annotate(format_number(box.get_height(), 2), (middle, top), xytext=(0, 1), rotation=turned, **ABOVE)
+    _wrap_names(axis, names)
 
 
 def draw_stack(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
     medians = rows.groupby([figure.x, str(figure.hue)], observed=True)[str(figure.y)].median().reset_index()
     sns.histplot(medians, x=figure.x, weights=figure.y, multiple="stack", discrete=True, shrink=0.75, alpha=1,
-                 linewidth=0, hue_order=[*looks.hues][::-1], **looks.by_hue, legend=bool(legend), ax=axis)  # fmt: skip
+                 **EDGE, hue_order=[*looks.hues][::-1], **looks.by_hue, legend=bool(legend), ax=axis)  # fmt: skip
     if figure.text:
         tops = medians.groupby(figure.x, observed=False)[str(figure.y)].sum()
         for place, text in enumerate(rows.groupby(figure.x, observed=False)[figure.text].first()):
@@ -106,10 +111,17 @@ def draw_stack(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, lege
     _wrap_names(axis, rows[figure.x].cat.categories)
 
 
+def _room(axis: Any, names: pd.Index) -> float:
+    """The inches that each of the names below an axis has."""
+    return (axis.figure.get_figwidth() - LEFT) / axis.get_gridspec().ncols / max(1, len(names))
+
+
 def _wrap_names(axis: Any, names: pd.Index) -> None:
-    """Wrap the names below an axis to the room that each has."""
-    letters = int(0.9 * WIDTH / axis.get_gridspec().ncols / max(1, len(names)) / LETTER)
-    axis.set_xticks(range(len(names)), [textwrap.fill(str(name), letters, break_long_words=False) for name in names])
+    """Wrap the names below an axis to the room that each has; turn them where a word is longer."""
+    room = _room(axis, names)
+    wrapped = [fit_text(str(name), room, LETTERS) for name in names]
+    fits = all(len(line) <= 1.05 * room * LETTERS for text in wrapped for line in text.split("\n"))
+    axis.set_xticks(range(len(names)), wrapped if fits else list(names), rotation=0 if fits else 90)
     axis.grid(False, axis="x")
 
 
@@ -117,8 +129,8 @@ def draw_dot(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend
     """Names on y, numbers on x; the hues of one name are drawn a little apart."""
     names, one_a_name = rows[str(figure.y)].cat.categories, figure.hue in (None, figure.y)
     if one_a_name and not figure.interval:  # a marker for each row
-        sns.scatterplot(rows, x=figure.x, y=figure.y, **looks.by_style, s=MARKER**2, linewidth=0, alpha=0.8,
-                        legend=legend, ax=axis)  # fmt: skip
+        sns.scatterplot(rows, x=figure.x, y=figure.y, **looks.by_style, s=MARKER**2, **EDGE, legend=legend,
+                        ax=axis)  # fmt: skip
     else:
         each = points_and_ends(figure, rows, str(figure.y), figure.x)
         apart = False if one_a_name or len(looks.hues) < 2 else 0.7 * (1 - 1 / len(looks.hues))
@@ -174,7 +186,7 @@ def draw_line(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legen
 
 
 def draw_scatter(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
-    sns.scatterplot(rows, x=figure.x, y=figure.y, **looks.by_style, s=MARKER**2, linewidth=0, alpha=0.7, legend=legend,
+    sns.scatterplot(rows, x=figure.x, y=figure.y, **looks.by_style, s=MARKER**2, **EDGE, legend=legend,
                     ax=axis)  # fmt: skip
 
 
@@ -206,9 +218,9 @@ def draw_gantt(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, lege
         chosen = rows[figure.hue] == name
         axis.barh(places[chosen], widths[chosen], BOX, rows.loc[chosen, figure.x], color=look.colour, edgecolor="white",
                   linewidth=0.5, label=name)  # fmt: skip
-    end = float(rows[figure.end].max())
+    end, digit = float(rows[figure.end].max()), DIGIT * WIDTH / axis.figure.get_figwidth()
     for text, place, width, start in zip(rows[figure.text] if figure.text else (), places, widths, rows[figure.x]):
-        if not pd.isna(text) and width > DIGIT * (len(f"{text:g}") + 0.5) * end:
+        if not pd.isna(text) and width > digit * (len(f"{text:g}") + 0.5) * end:
             axis.text(start + width / 2, place, f"{text:g}", ha="center", va="center", size="small")
     if legend:
         axis.legend()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import pandas as pd
@@ -47,7 +47,7 @@ class Specs:
             return Markdown(f"*{figure.title}: not run yet.*")
         caption, figure = _caption(figure, rows), with_numbers(figure, self.page)
         return self.files.picture(
-            lambda: drawing.draw_figure(figure, rows), repr(figure), name, figure.alt, caption, rows
+            partial(drawing.draw_figure, figure, rows), repr(figure), name, figure.alt, caption, rows
         )
 
     def table(self, name: str) -> Markdown:

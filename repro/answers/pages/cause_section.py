@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import pandas as pd
 
 from repro.answers.claims.causes import IMPLIED, TESTED, Comparison, Step
+from repro.answers.claims.claims import Claim
 from repro.answers.claims.stats import DASH, TIMES, middle_of_range
 from repro.answers.figures import ladder
 from repro.answers.pages import wording
@@ -20,12 +21,13 @@ from repro.answers.pages.markdown import Markdown
 
 @dataclass(frozen=True)
 class CauseSection:
-    """numbers: claim -> its number on the paper's pages."""
+    """numbers: claim -> its number on the paper's pages; label: its name in pictures."""
 
     paper: str
     steps: Sequence[Step]
     numbers: Mapping[str, int]
     files: Files
+    label: Callable[[Claim], str]
 
     @cached_property
     def by_claim(self) -> Mapping[str, list[Step]]:
@@ -49,7 +51,7 @@ class CauseSection:
             "cause), all with inputs at their best guess. An arrow that begins elsewhere than ours has another kind of "
             "number, or (+) another cause below it."
         )
-        return self.files.picture(lambda: ladder.draw_ladder(rows), "", "ladder", fit_cell(alt), caption, rows)
+        return self.files.picture(partial(ladder.draw_ladder, rows), "", "ladder", fit_cell(alt), caption, rows)
 
     def rungs(self) -> Iterator[dict[str, str | float]]:
         """The rows of the ladder, as `draw_ladder` takes them."""
@@ -59,7 +61,8 @@ class CauseSection:
             if first is None or not by or not first / by > 0:
                 continue
             kind = steps[0].cause.kind
-            yield {"text": f"C{self.numbers[name]}: ours, {kind}", "start": math.nan, "end": first / by, "status": ""}
+            ours = f"C{self.numbers[name]}. {self.label(steps[0].headline.claim)} ({kind})"
+            yield {"text": ours, "start": math.nan, "end": first / by, "status": ""}
             for step in steps:
                 start, end = step.headline.without, step.headline.with_cause
                 reached = (step.headline.predicted if end is None else end) / by
@@ -104,9 +107,13 @@ class CauseSection:
 
     @property
     def unexplained(self) -> Sequence[str]:
-        """What no tested or implied cause of a claim explains: `C3: 1.98× (paper: 3.01×)`."""
-        left = ((self.numbers[name], *self._reached(steps)) for name, steps in self.by_claim.items())
-        return [f"C{number}: {ours} (paper: {paper})" for number, ours, paper, hits in left if not hits]
+        """What no tested or implied cause of a claim explains: `C3 (S2VT: over BSP), 1.98× (paper: 3.01×)`."""
+        left = ((name, steps[0].headline.claim, *self._reached(steps)) for name, steps in self.by_claim.items())
+        return [
+            f"C{self.numbers[name]} ({self.label(claim)}), {ours} (paper: {paper})"
+            for name, claim, ours, paper, hits in left
+            if not hits
+        ]
 
     def _reached(self, steps: Sequence[Step]) -> tuple[str, str, bool]:
         """(our number after the accepted causes, the paper's, whether they agree within the tolerance)"""

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro.answers.figures import looks
 from repro.answers.pages import built
 from repro.answers.pages import cells as tables
 from repro.answers.pages.built import Built
@@ -16,6 +17,8 @@ from repro.answers.pages.writing import save, write_csv, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
+
+NARROW = "-narrow"  # the end of a narrow picture's name
 
 
 @dataclass
@@ -34,19 +37,22 @@ class Files:
         return Built.before(self.page, self.out)
 
     def picture(
-        self, draw: Callable[[], Any], of: str, name: str, alt: str, caption: str, rows: pd.DataFrame
-    ) -> Markdown:
-        """Write a figure as PNG, and its rows as CSV; returns Markdown with the picture, a caption, and links to the
-        files. alt, caption: Markdown. of: what the figure depends on besides its rows; an unchanged figure is not drawn
-        again."""
+        self, draw: Callable[[float], Any], of: str, name: str, alt: str, caption: str, rows: pd.DataFrame,
+        narrow: bool = True,
+    ) -> Markdown:  # fmt: skip
+        """Write a figure as PNG, a narrow one for phones too, and its rows as CSV; returns Markdown with the picture, a
+        caption, and links to the files. draw: makes the figure, so many inches wide. alt, caption: Markdown. of: what
+        the figure depends on besides its rows; an unchanged figure is not drawn again. narrow: for phones too."""
         path = f"figures/{self.page}/{name}"
         suffixes = [".png", *([".pdf"] if self.pdf else [])]
-        pictures = [f"{path}{suffix}" for suffix in suffixes]
+        pictures = [f"{path}{suffix}" for suffix in suffixes] + [f"{path}{NARROW}.png"] * narrow
         self.figures[name] = built.digest(built.of_drawing(), of, dict(rows.dtypes), rows.to_csv())
         if self.before.figures.get(name) == self.figures[name] and self.before.has(pictures):
             self.written += [self.out / each for each in pictures]
         else:
-            self.written += save(draw(), self.out / path, suffixes)
+            self.written += save(draw(looks.WIDTH), self.out / path, suffixes)
+            if narrow:
+                self.written += save(draw(looks.NARROW), self.out / f"{path}{NARROW}")
         self.written.append(write_csv(rows, self.out / f"{path}.csv"))
         links = " ".join(f"[{suffix[1:].upper()}]({path}{suffix})" for suffix in (*suffixes[1:], ".csv"))
         return Markdown(f"![{alt}]({path}.png)\n\n*{caption} {links}*")

@@ -150,7 +150,7 @@ class PaperPage:
     @cached_property
     def causes(self) -> CauseSection:
         """Why our numbers differ from the paper's."""
-        return CauseSection(self.paper, self.steps, self.claims.numbers, self.files)
+        return CauseSection(self.paper, self.steps, self.claims.numbers, self.files, self.file.label)
 
     @property
     def name(self) -> str:
@@ -301,14 +301,16 @@ class PaperPage:
 
     @property
     def testbeds(self) -> Markdown:
-        return self.files.text_table(tables.testbed_parameters(self.results.used), "testbed")
+        rows = tables.testbed_parameters(self.results.used)
+        return self._with_file(rows, [*rows.columns], "testbed")
 
     @property
     def quoted(self) -> Markdown:
         rows = [
             [Markdown(row[name]) for name in paper_numbers.COLUMNS] for row in paper_numbers.read_numbers(self.paper)
         ]
-        return self.files.text_table(tables.frame_of_cells(rows, [*paper_numbers.COLUMNS]), "reference")
+        cells = tables.frame_of_cells(rows, [*paper_numbers.COLUMNS])
+        return self._with_file(cells, paper_numbers.COLUMNS, "reference")
 
     @property
     def others(self) -> Markdown:

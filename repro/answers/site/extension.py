@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -12,6 +13,7 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util.nodes import clean_astext
 
 from repro.answers.claims.verdict import WORDS
+from repro.answers.pages.files import NARROW
 from repro.answers.site import markdown
 
 # a page loads only styles and scripts of the site, and sends nothing
@@ -20,8 +22,8 @@ POLICY = (
     "script-src 'self' file: 'unsafe-inline'; base-uri 'none'; form-action 'self' file:"
 )
 _word = "|".join(map(re.escape, sorted(WORDS, key=len, reverse=True)))
+COLUMNS = 5  # columns that a narrow screen shows
 # the beginning of a cell or of a bold part: `same direction (64 of 64)`
-NARROW = 5  # columns that a narrow screen shows
 BEGINNING = re.compile(rf"\s*(?:{_word})\b(?:, (?:{_word})\b)*")
 WORD = re.compile(rf"\b({_word})\b")
 CLAIM, ROW = re.compile(r"\b(C\d+)\b"), re.compile(r"(C\d+)\. ")
@@ -52,8 +54,13 @@ class Figures(SphinxTransform):
         for paragraph in list(self.document.findall(nodes.paragraph)):
             if len(paragraph) != 1 or not isinstance(paragraph[0], nodes.image):
                 continue
-            paragraph[0]["width"] = "100%"  # makes Sphinx link the picture in full size, for small screens
-            figure = nodes.figure("", paragraph[0])
+            picture = paragraph[0]
+            picture["width"] = "100%"  # makes Sphinx link the picture in full size, for small screens
+            figure = nodes.figure("", picture)
+            narrow = picture["uri"].removesuffix(".png") + f"{NARROW}.png"
+            if Path(self.env.relfn2path(narrow)[1]).is_file():
+                figure += nodes.image("", **picture.attributes | {"uri": narrow, "classes": ["narrow"]})
+                picture["classes"].append("wide")  # style sheets show one of both
             after = paragraph.next_node(siblings=True, descend=False)
             if isinstance(after, nodes.paragraph) and len(after) == 1 and isinstance(after[0], nodes.emphasis):
                 figure += nodes.caption("", "", *after[0].children)
@@ -101,7 +108,7 @@ class Claims(SphinxTransform):
         for table in self.document.findall(nodes.table):
             if listed:
                 table["classes"].append("lines")
-            elif len(list(table.findall(nodes.colspec))) > NARROW:
+            elif len(list(table.findall(nodes.colspec))) > COLUMNS:
                 table["classes"].append("cards")
             first = next(iter(table.findall(nodes.entry)), None)
             if first is not None and clean_astext(first) == "claim":

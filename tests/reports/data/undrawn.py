@@ -17,11 +17,11 @@ def without_drawing(patch) -> None:
     """Figures are empty files: drawing one takes half a second, and saving it as long."""
     import matplotlib.pyplot as plt
 
-    patch.setattr(drawing, "draw_figure", lambda figure, shown: plt.figure())
+    patch.setattr(drawing, "draw_figure", lambda figure, shown, width: plt.figure())
     patch.setattr(files, "save", undrawn)
 
 
-def undrawn(figure, stem: Path, suffixes) -> list[Path]:
+def undrawn(figure, stem: Path, suffixes=(".png",)) -> list[Path]:
     """In place of `style.save`: the same files, without drawing, which takes a second a figure."""
     import matplotlib.pyplot as plt
 

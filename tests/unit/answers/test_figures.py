@@ -16,6 +16,8 @@ from repro.answers.figures import drawing, looks
 from repro.answers.figures import specification as figures
 from repro.core.errors import InputError
 from repro.core.paths import REPORTS
+from repro.reports.recommend.figures import COLOURS
+from tests.support.contrast import contrast
 
 CELLS = product(("emulated", "simulated"), (("A", 0.5), ("B", 1.0)), (0, 1, 2))
 ROWS = pd.DataFrame(
@@ -163,16 +165,33 @@ def test_the_axes_of_a_page_have_names_and_units(page):
 
 
 def test_words_and_causes_are_legible_and_told_apart_without_colour():
-    def luminance(colour):
-        parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
     causes = yaml.safe_load(looks.PALETTE.read_text())["causes"].values()
     words = [word for word in verdict.WORDS.values() if word.colour]
     for shown in (
         [(word.colour, word.marker) for word in words],
         [(look["colour"], look["marker"]) for look in causes],
     ):
-        assert shown and all(1.05 / (luminance(colour) + 0.05) >= 4.5 for colour, _ in shown)
+        assert shown and all(contrast(colour) >= 4.5 for colour, _ in shown)
         assert len({marker for _, marker in shown}) == len(shown)
+
+
+def test_every_colour_of_a_mark_is_seen_on_the_page():
+    named = {name: look.colour for name, look in looks.read_palette().items() if look.colour}
+    spare = dict(zip(looks.SPARE, looks.SPARE, strict=True))
+    faint = {name: colour for name, colour in (named | spare | COLOURS).items() if contrast(colour) < 3}
+    assert named and not faint
+
+
+@pytest.mark.parametrize("row", [None, "testbed"])
+def test_a_narrow_figure_has_its_panels_below_each_other_and_shows_the_same(tmp_path, row):
+    spec = figure(tmp_path, kind="line", x="seed", hue="variant", col="kind", row=row)
+    shown = figures.rows(spec, pd.concat([ROWS.assign(testbed=name) for name in ("here", "there")]))
+    made = [drawing.draw_figure(spec, shown, width) for width in (looks.WIDTH, looks.NARROW)]
+    wide, narrow = ([axis for axis in each.axes if axis.has_data()] for each in made)
+    plt.close("all")
+    assert len(narrow) == len(wide) == (4 if row else 2)
+    assert len({axis.get_gridspec().ncols for axis in narrow}) == 1 == narrow[0].get_gridspec().ncols
+    assert made[1].get_figwidth() == looks.NARROW
+    lines = [sorted(tuple(line.get_ydata()) for axis in axes for line in axis.lines) for axes in (wide, narrow)]
+    assert lines[0] == lines[1] and all(lines)
+    assert [[text.get_text() for text in each.legends[0].get_texts()] for each in made] == 2 * [["A", "B"]]

@@ -18,6 +18,7 @@ from repro.answers.site.extension import split_verdicts
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from tests.reports.data.undrawn import PIXEL
+from tests.support.contrast import contrast
 
 NOWHERE = Path("/nowhere")  # a checkout without documentation
 PAPER = """# A paper
@@ -83,6 +84,17 @@ def test_a_figure_has_its_text_its_caption_and_its_data(site):
     assert files[0].read_bytes() == files[1].read_bytes() == PIXEL and files[3].read_text() == "a,b\n1,2\n"
 
 
+def test_a_narrow_picture_takes_the_place_of_the_wide_one_on_a_narrow_screen(tmp_path):
+    pages = put(tmp_path, {"index.md": PAPER})
+    (pages / "figures/paper/bars-narrow.png").write_bytes(PIXEL)
+    figure = read(build_html_site(pages, NOWHERE).page("index")).find("figure")
+    assert [Path(unquote(picture["src"])).name for picture in figure("img")] == ["bars.png", "bars-narrow.png"]
+    assert [picture["class"] for picture in figure("img")] == [["wide"], ["narrow"]]
+    assert len({picture["alt"] for picture in figure("img")}) == 1
+    styles = (PROJECT / "repro/answers/site/static/site.css").read_text()
+    assert "img.wide { display: none; }" in styles and "img.narrow { display: none; }" in styles
+
+
 def test_verdicts_are_chips_and_tables_of_claims_can_be_filtered(site):
     claims, runs = read(site.page("paper-claims")).select("article table")
     assert "claims" in claims["class"] and "claims" not in runs["class"]
@@ -115,26 +127,17 @@ def test_provenance_links_each_claim_to_its_row(tmp_path):
     assert read(site.page("paper-claims")).find(id="c5").text.strip() == "C5. is large"
 
 
-def luminance(colour: str) -> float:
-    """The relative luminance of `#abc` or `#aabbcc` (WCAG)."""
-    letters = colour[1:] if len(colour) == 7 else "".join(2 * letter for letter in colour[1:])
-    shares = [int(letters[i : i + 2], 16) / 255 for i in (0, 2, 4)]
-    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 def test_text_of_the_theme_is_legible_in_both_modes(site):
     styles = (site.index.parent / "_static" / "styles" / "furo.css").read_text()
     for mode in (0, 1):  # light, dark
 
         def colour(name, mode=mode):
-            return luminance(re.findall(rf"--color-{name}:(#[0-9a-f]{{3,6}})\b", styles)[mode])
+            return re.findall(rf"--color-{name}:(#[0-9a-f]{{3,6}})\b", styles)[mode]
 
         inks = [f"foreground-{name}" for name in ("primary", "secondary", "muted")]
         for ink in [*inks, "brand-primary", "brand-content", "brand-visited"]:
             for paper in ("background-primary", "background-secondary"):
-                low, high = sorted((colour(ink), colour(paper)))
-                assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, paper, mode)  # WCAG, AA
+                assert contrast(colour(ink), colour(paper)) >= 4.5, (ink, paper, mode)  # WCAG, AA
 
 
 def test_every_verdict_has_a_tone_with_readable_contrast():
@@ -150,8 +153,7 @@ def test_every_verdict_has_a_tone_with_readable_contrast():
     assert set(colours) == {word.tone for word in verdict.WORDS.values()}
 
     for tone in colours.values():
-        ink, paper = sorted(map(luminance, re.findall(r"#[0-9a-f]{6}", tone)))
-        assert (paper + 0.05) / (ink + 0.05) >= 7  # WCAG, AAA
+        assert contrast(*re.findall(r"#[0-9a-f]{6}", tone)) >= 7  # WCAG, AAA
 
 
 def test_nothing_comes_from_the_network(site):

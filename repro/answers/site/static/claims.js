@@ -1,5 +1,5 @@
 // Tables of claims, of provenance and of many columns: label each cell with its column, for cards on narrow screens; a row of one line opens
-// by a click or Enter; add a filter by text and verdict above the list of a paper's claims.
+// by a click or Enter; add a filter by text, and by verdict where there are any, above a paper's claims and its provenance.
 "use strict";
 
 const plain = (text) => text.toLowerCase().replace(/\s+/g, " ").trim();
@@ -20,14 +20,16 @@ function opened(table) {
   }
 }
 
-function filtered(tables) {
-  const rows = tables.flatMap((table) => [...table.tBodies[0].rows].map((row) => ({
+function filtered(tables, what) {
+  const all = tables.flatMap((table) => [...table.tBodies[0].rows].map((row) => ({
     row,
     text: plain(row.textContent),
     verdicts: new Set([...row.querySelectorAll(".verdict")].map((chip) => chip.textContent)),
-  }))).filter(({ row }) => row.querySelector("[id]")); // each claim once, where links lead
+  })));
+  const linked = all.filter(({ row }) => row.querySelector("[id]")); // each claim once, where links lead
+  const rows = linked.length ? linked : all;
   if (!rows.length) return;
-  const words = Object.assign(document.createElement("input"), { type: "search", placeholder: "text in a row: Table 1" });
+  const words = Object.assign(document.createElement("input"), { type: "search", placeholder: "text in a row, as Table 1" });
   words.setAttribute("aria-label", "Show rows with this text");
   const verdict = document.createElement("select");
   verdict.setAttribute("aria-label", "Show rows with this verdict");
@@ -49,14 +51,14 @@ function filtered(tables) {
       table.hidden = [...table.tBodies[0].rows].every((row) => row.hidden);
     }
     for (const fold of folds) fold.open = wanted !== "" || verdict.value !== "";
-    count.textContent = `${rows.filter(({ row }) => !row.hidden).length} of ${rows.length} claims`;
+    count.textContent = `${rows.filter(({ row }) => !row.hidden).length} of ${rows.length} ${what}`;
   }
 
   words.addEventListener("input", show);
   verdict.addEventListener("change", show);
   const choose = document.createElement("div");
   choose.className = "choose";
-  choose.append(words, verdict, count);
+  choose.append(words, ...(verdict.length > 1 ? [verdict] : []), count);
   document.querySelector("article h1").after(choose);
   show();
 }
@@ -74,5 +76,6 @@ document.addEventListener("DOMContentLoaded", () => {
   const cut = tables.filter((table) => table.classList.contains("lines"));
   cut.forEach(opened);
   if (cut.length) hinted();
-  filtered(tables.filter((table) => table.classList.contains("claims")));
+  const claims = tables.filter((table) => table.classList.contains("claims"));
+  filtered(claims.length ? claims : cut, claims.length ? "claims" : "rows");
 });

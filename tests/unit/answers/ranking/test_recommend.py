@@ -199,7 +199,7 @@ def test_goodput_replaces_the_line_and_is_not_drawn():
 
 def test_an_estimate_for_a_gpu_is_drawn():
     known = question.parse_question(Question("resnet50", "10g", 4, step_ms=50.0))
-    guessed = question.parse_question(Question("resnet50", "10g", 4, gpu="P100"))
+    guessed = question.parse_question(Question("bert_base", "10g", 4, gpu="P100"))
     spans = [
         [where.computation_s for where in draws.drawn_settings(setting, inputs)]
         for setting, _, inputs, _ in (known, guessed)

@@ -27,10 +27,10 @@ def tabulate_ending(
     """A title and a table for each place: a row a variant and configuration, medians over seeds.
 
     mine, reference: tables `runs` of `repro.records.tables`, built together. `ms`: of an iteration; `range`: of its
-    seeds; `over`: the first row's time of a sample over this row's; `busy`: what others took of the machine meanwhile;
-    `ms, reference`: the iteration of the committed runs of the same place, variant and configuration. papers: name of a
-    run -> the paper's numbers for it, in the columns `final`, `ms` and `over VARIANT`, each shown beside ours where we
-    have one.
+    seeds; `over`: of several rows the first one's time of a sample over this row's; `busy`: what others took of the
+    machine meanwhile; `ms, reference`: the iteration of the committed runs of the same place, variant and
+    configuration. papers: name of a run -> the paper's numbers for it, in the columns `final`, `ms` and `over VARIANT`,
+    each shown beside ours where we have one.
     """
     tables = []
     known = _medians(reference, PLACE_COLUMNS).droplevel("variant")["ms"].to_dict() if len(reference) else {}
@@ -45,7 +45,8 @@ def tabulate_ending(
         sample = rows["ms"] / rows["batch"]
         first = {variant: i for i, variant in reversed(list(enumerate(rows["variant_name"])))}
         compared = (name for numbers in printed for name in numbers if name.startswith("over "))
-        bases = [rows["variant_name"].iloc[0], *(name.removeprefix("over ") for name in compared)]
+        own = rows["variant_name"].iloc[:1] if len(rows) > 1 else ()  # alone it is 1 by definition
+        bases = [*own, *(name.removeprefix("over ") for name in compared)]
         for base in [base for base in dict.fromkeys(bases) if base in first]:
             table[f"over {base}"] = sample.iloc[first[base]] / sample
             _beside(table, f"over {base}", printed)

@@ -17,7 +17,7 @@ ROW_LETTERS = 12  # per inch, in the name of a row of panels
 TICK = 0.45  # inches that the label of a tick takes
 TITLE = 12.1  # letters of a figure's title in an inch
 NAME = 0.4  # of a narrow figure's width, for the names on y
-LINE = 0.14  # inches, of a line of a name
+LINE = 0.17  # inches, of a line of a name
 VIEW, PANEL = "view", "panel"  # columns: of a figure's views; of panels in one column
 REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "linestyle": "--"}
 
@@ -72,7 +72,7 @@ def _stacked(figure: Figure, rows: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     if figure.kind == "dot":
         on_y = rows[str(figure.y)].cat.categories
         lines = len(on_y) * max(name.count("\n") + 1 for name in on_y)
-        changes["height"] = max(figure.height, lines * LINE + 0.6)
+        changes["height"] = max(figure.height, lines * LINE + 0.8)
     return figure.model_copy(update=changes), rows
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import median_low
 from typing import Literal
 
 from repro.answers.claims import stats
@@ -140,8 +140,8 @@ class Interval:
         """The range of a sample."""
         known = [value for value in sample.values if not math.isnan(value)] or [point]
         low, high = range_within_90(known) if sample.drawn else (min(known), max(known))
-        if sample.drawn and not low <= point <= high:
-            point = median(known)
+        if sample.drawn and not low < point < high:
+            point = median_low(known)  # the number of a draw: the mean of the middle two may be none's
         return cls(low, point, high).around(point)
 
     def around(self, point: float) -> Interval:

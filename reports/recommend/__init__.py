@@ -23,6 +23,7 @@ from repro.core import user_files
 from repro.reports.recommend import figures
 
 PAGE = "recommend"
+ADVICE, SIMPLEST = "what the tool says to use", "always the simplest to use"  # rules
 LEFT = ["fastest, synchronous", "fastest of all"]  # left-aligned columns
 
 
@@ -36,10 +37,12 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "kept out": [row for row in published if row.source in kept_out()],
     }
     fitted, kept = (Intervals.of(rows) for rows in groups.values())
+    right = rights_of_rules(settings)
     line = Markdown(
         f"Of measurements by {len(kept_out())} sources that no fit has seen, {kept.inside} of {kept.rows} lie in the "
         f"90 % interval, off by {format_percent(against.median_error(groups['kept out']))} in the median; of "
-        f"{len(settings)} published settings the better strategy is named in {sum(each.right for each in settings)}."
+        f"{len(settings)} published settings its advice is the best, or within 5 % of it, in {sum(right[ADVICE])}, always the simplest "
+        f"strategy in {sum(right[SIMPLEST])}."
     )
     table = pd.DataFrame([asdict(row) | {"ratio": row.ratio} for row in published])  # samples/s
     contests = against.find_contests(emulated, ANY)
@@ -50,7 +53,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "fitted_inside": format_percent(fitted.coverage),
         "kept_inside": format_percent(kept.coverage),
         "judged": files.table(judged_table(groups), "judged"),
-        "winners": files.table(winners_table(settings), "winners", left=["rule"]),
+        "winners": files.table(winners_table(right), "winners", left=["rule"]),
         "residuals": files.table(residuals_table(published), "residuals"),
         "outside": files.table(outside_table(published), "outside", left=["system"]),
         "wrong": files.table(named_table([each for each in settings if not each.right]), "wrong",
@@ -100,10 +103,8 @@ def judged_table(groups: dict[str, list[Compared]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def winners_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
-    """How often the better strategy is named, by the tool and by other rules."""
-    from scipy.stats import binomtest
-
+def rights_of_rules(settings: list[Contest[Compared]]) -> dict[str, list[bool]]:
+    """Whether each rule names a best strategy of each setting."""
     order = list(read_candidates())
 
     def dense(each: Contest[Compared]) -> bool:
@@ -116,13 +117,20 @@ def winners_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
         return rows[names[0]].seconds[0] <= (1 + against.TIE) * each.fastest.seconds[0]
 
     forms = against.find_contests([row.by("form") for each in settings for row in each.rows])
+    return {
+        "the fastest prediction": [each.right for each in settings],
+        ADVICE: [replaced(each) for each in settings],
+        "the fastest by the forms alone": [each.right for each in forms],
+        SIMPLEST: [dense(each) for each in settings],
+    }
+
+
+def winners_table(rights: dict[str, list[bool]]) -> pd.DataFrame:
+    """How often the better strategy is named, by the tool and by other rules."""
+    from scipy.stats import binomtest
+
     rows = []
-    for rule, right in (
-        ("the fastest prediction", [each.right for each in settings]),
-        ("what the tool says to use", [replaced(each) for each in settings]),
-        ("the fastest by the forms alone", [each.right for each in forms]),
-        ("always the simplest to use", [dense(each) for each in settings]),
-    ):
+    for rule, right in rights.items():
         limits = binomtest(sum(right), len(right)).proportion_ci()
         rows.append(
             {

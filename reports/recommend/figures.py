@@ -67,12 +67,14 @@ def draw_map(cells: Sequence[Cell], width: float = looks.WIDTH) -> Any:
         panel = table[(table["kind"] == kind) & (table["workers"] == workers)]
         best = panel.pivot(index="ratio", columns="gbit", values="code")
         sns.heatmap(best, cmap=colours, vmin=-0.5, vmax=len(used) - 0.5, cbar=False, linewidths=0.3, ax=axis)
+        inside = 0.15 * best.shape[1], 0.85 * best.shape[1]  # where a name has room on both sides
         for code, name in enumerate(used):
             y, x = np.nonzero(best.to_numpy() == code)
             if len(x) >= LABELLED:
                 box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1}
                 label = fill(read_candidates()[name].label, 11)
-                text = axis.text(x.mean() + 0.5, y.mean() + 0.5, label, ha="center", va="center", fontsize=6, bbox=box)
+                middle = np.clip(x.mean() + 0.5, *inside)
+                text = axis.text(middle, y.mean() + 0.5, label, ha="center", va="center", fontsize=7, bbox=box)
                 text.set_in_layout(False)
         gbits, ratios = list(best.columns), list(best.index)
         axis.set(xlim=(0, len(gbits)), ylim=(0, len(ratios)), xlabel="", ylabel="")

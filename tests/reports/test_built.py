@@ -21,9 +21,9 @@ def drawn(monkeypatch):
     """Names of figures, as they are drawn."""
     names = []
 
-    def save(figure, stem, suffixes):
+    def save(figure, stem, *suffixes):
         names.append(stem.name)
-        return undrawn(figure, stem, suffixes)
+        return undrawn(figure, stem, *suffixes)
 
     without_drawing(monkeypatch)
     monkeypatch.setattr(files, "save", save)

@@ -107,7 +107,7 @@ def draw_stack(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, lege
         tops = medians.groupby(figure.x, observed=False)[str(figure.y)].sum()
         for place, text in enumerate(rows.groupby(figure.x, observed=False)[figure.text].first()):
             axis.annotate("" if pd.isna(text) else str(text), (place, tops.iloc[place]), xytext=(0, 2), **ABOVE)
-        axis.margins(y=0.2)
+        axis.margins(y=0.3)  # for two lines
     _wrap_names(axis, rows[figure.x].cat.categories)
 
 

@@ -273,10 +273,15 @@ class ClaimTables:
         return self.files.text_table(tables.frame_of_cells(rows), "sections")
 
     def with_numbers(self, experiment: str, kind: str) -> str:
-        """The claims for which an experiment has numbers of this kind."""
+        """The claims for which an experiment, or a member of this family of experiments, has numbers of this kind."""
+        spec = self.experiments.get(experiment)
         every = (each for verdicts in self.by_claim.values() for each in verdicts)
         known = {each.claim.id for each in every if each.kind == kind and each.evidence.values}
-        claims = [claim.id for claim in self.file.claims if claim.experiment == experiment]
+        claims = [
+            claim.id
+            for claim in self.file.claims
+            if claim.experiment == experiment or (spec and spec.is_of(claim.experiment))
+        ]
         return ranges([self.numbers[name] for name in claims if name in known]) or DASH
 
     def experiment(self, claim: Claim) -> str:

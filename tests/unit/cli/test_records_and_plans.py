@@ -175,7 +175,7 @@ def test_what_is_not_published(places, capsys):
     put(places, "b-1", "Pipe-SGD")
     for arguments, words in (
         (("pipesgd",), "fig4-mnist/a-1 was made by code that was not committed (1 such runs)"),
-        (("gtopk",), "unknown paper with results of yours 'gtopk'"),
+        (("gtopk",), "unknown paper with results 'gtopk'"),
         (("pipesgd", "--where", "seed=9"), "no run of pipesgd matches --where seed=9"),
         (("pipesgd", "--where", "sead=9"), "unknown column 'sead'"),
     ):

@@ -110,7 +110,7 @@ def test_runs_that_cannot_be_contributed(places, capsys):
     file = str(places / "mine.zip")
     for arguments, words in (
         (("pipesgd", file), "fig4-mnist/a-1 was made by code that was not committed (2 such runs)"),
-        (("gtopk", file), "unknown paper with results of yours 'gtopk'"),
+        (("gtopk", file), "unknown paper with results 'gtopk'"),
         (("pipesgd", file, "--where", "seed=9"), "no run of pipesgd matches --where seed=9"),
         (("pipesgd", str(places / "none" / "x.zip"), "--where", "strategy=pipe_sgd"), "cannot write"),
     ):

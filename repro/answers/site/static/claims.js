@@ -20,7 +20,7 @@ function opened(table) {
   }
 }
 
-function filtered(tables, what) {
+function filtered(tables) {
   const all = tables.flatMap((table) => [...table.tBodies[0].rows].map((row) => ({
     row,
     text: plain(row.textContent),
@@ -29,7 +29,7 @@ function filtered(tables, what) {
   const linked = all.filter(({ row }) => row.querySelector("[id]")); // each claim once, where links lead
   const rows = linked.length ? linked : all;
   if (!rows.length) return;
-  const words = Object.assign(document.createElement("input"), { type: "search", placeholder: "text in a row, as Table 1" });
+  const words = Object.assign(document.createElement("input"), { type: "search", placeholder: "text in a row" });
   words.setAttribute("aria-label", "Show rows with this text");
   const verdict = document.createElement("select");
   verdict.setAttribute("aria-label", "Show rows with this verdict");
@@ -51,7 +51,7 @@ function filtered(tables, what) {
       table.hidden = [...table.tBodies[0].rows].every((row) => row.hidden);
     }
     for (const fold of folds) fold.open = wanted !== "" || verdict.value !== "";
-    count.textContent = `${rows.filter(({ row }) => !row.hidden).length} of ${rows.length} ${what}`;
+    count.textContent = `${rows.filter(({ row }) => !row.hidden).length} of ${rows.length} rows`;
   }
 
   words.addEventListener("input", show);
@@ -77,5 +77,5 @@ document.addEventListener("DOMContentLoaded", () => {
   cut.forEach(opened);
   if (cut.length) hinted();
   const claims = tables.filter((table) => table.classList.contains("claims"));
-  filtered(claims.length ? claims : cut, claims.length ? "claims" : "rows");
+  filtered(claims.length ? claims : cut);
 });

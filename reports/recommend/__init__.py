@@ -38,11 +38,11 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     }
     fitted, kept = (Intervals.of(rows) for rows in groups.values())
     right = rights_of_rules(settings)
+    missed = format_percent(against.median_error(groups["kept out"]))
     line = Markdown(
         f"Of measurements by {len(kept_out())} sources that no fit has seen, {kept.inside} of {kept.rows} lie in the "
-        f"90 % interval, off by {format_percent(against.median_error(groups['kept out']))} in the median; of "
-        f"{len(settings)} published settings its advice is the best, or within 5 % of it, in {sum(right[ADVICE])}, always the simplest "
-        f"strategy in {sum(right[SIMPLEST])}."
+        f"90 % interval, off by {missed} in the median; of {len(settings)} published settings its advice is the best, "
+        f"or within 5 % of it, in {sum(right[ADVICE])}, always the simplest strategy in {sum(right[SIMPLEST])}."
     )
     table = pd.DataFrame([asdict(row) | {"ratio": row.ratio} for row in published])  # samples/s
     contests = against.find_contests(emulated, ANY)

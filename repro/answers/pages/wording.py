@@ -119,8 +119,8 @@ def short_reason(judged: ClaimVerdict, file: File) -> str:
     if listed := reasons([judged], file):
         return Markdown(listed[0].short or listed[0].cause)
     if judged.verdict.answer == BY_CONSTRUCTION:
-        reason = judged.evidence.by_construction
-        return f"{reason[0].upper()}{reason[1:]}."
+        named = (each.short for each in file.reasons if judged.claim.id in each.claims and each.short)
+        return next(named, "An assumed input alone sets this number.")
     if not judged.verdict.as_printed and judged.evidence.decided_by not in ("", NONE):
         return f"It depends most on an assumed input, {judged.evidence.decided_by}."
     return DASH if judged.verdict.judged else unjudged_reason(judged) or DASH

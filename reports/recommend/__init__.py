@@ -60,8 +60,8 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
                              left=["named by the tool", "best measured", "right"]),
         "map": figures.map_picture(files, grid),
         "cells": f"{len(grid):,}",
-        "borders": {kind: borders(figures.glanced(grid), kind) for kind in (SYNCHRONOUS, ANY)},
-        "regions": {kind: regions(files, grid, kind) for kind in (SYNCHRONOUS, ANY)},
+        "borders": {kind: borders(figures.cells_at_a_glance(grid), kind) for kind in (SYNCHRONOUS, ANY)},
+        "regions": {kind: tabulate_regions(files, grid, kind) for kind in (SYNCHRONOUS, ANY)},
         "emulated": emulated_shown(files, emulated, contests),
         "headlines": files.table(headlines_table(read_written(Placed, "headlines")), "headlines", left=LEFT),
         "scatter": figures.scatter(files, table),
@@ -199,7 +199,7 @@ def named_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
     )
 
 
-def regions(files: Files, grid: list[Cell], kind: str) -> Markdown:
+def tabulate_regions(files: Files, grid: list[Cell], kind: str) -> Markdown:
     """A table of the regions in which each strategy is to be used."""
     total = sum(cell.kind == kind for cell in grid)
     rows = [

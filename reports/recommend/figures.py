@@ -31,14 +31,14 @@ LABELLED = 3  # cells of a region with a name
 BAND = 0.2  # the goal for throughputs
 
 
-def glanced(cells: Sequence[Cell]) -> list[Cell]:
+def cells_at_a_glance(cells: Sequence[Cell]) -> list[Cell]:
     """The cells of the picture: a few numbers of workers, none of them late."""
     return [cell for cell in cells if not cell.late and cell.workers in WORKERS]
 
 
 def map_picture(files: Files, cells: Sequence[Cell]) -> str:
     """What to use: above with the same updates, below with any."""
-    shown = glanced(cells)
+    shown = cells_at_a_glance(cells)
     alt = "Panels of cells: a column for each number of workers, a row for each comparison; a colour for each strategy."
     caption = (
         "What to use (**simulated**: closed forms) for ResNet-50's gradient of 102 MB: the simplest strategy that no "

@@ -55,10 +55,13 @@ def sweeps(paper: str, root: Path | None = None) -> list[tuple[Found, Sweep]]:
     for run, each in drawn:
         if each.draws and (_name(run) not in longest or len(longest[_name(run)][1].draws) <= len(each.draws)):
             longest[_name(run)] = run, each
-    chosen = [longest[_name(run)] for run in variants.newest((run for run, _ in longest.values()), variants.place)]
     published = {variants.place(run): (run, each) for run, each in longest.values() if run.origin == REFERENCE}
-    every = [(run, each, published.get(variants.place(run), (run, each))) for run, each in chosen]
-    return [longer if len(longer[1].draws) > len(each.draws) else (run, each) for run, each, longer in every]
+    chosen = []
+    for run in variants.newest((run for run, _ in longest.values()), variants.place):
+        newest = longest[_name(run)]
+        both = newest, published.get(variants.place(run), newest)
+        chosen.append(max(both, key=lambda drawn: len(drawn[1].draws)))  # of equal ones the newest
+    return chosen
 
 
 def _name(run: Found) -> str:

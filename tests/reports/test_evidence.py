@@ -11,8 +11,9 @@ import yaml
 from repro.answers.claims.claims import Baseline, Restated
 from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.evaluate import Outcome, judge_claim
-from repro.answers.claims.evidence import ClaimEvaluator, claims_of, not_all_drawn
+from repro.answers.claims.evidence import ClaimEvaluator, claims_of
 from repro.answers.claims.residuals import Residual, Residuals
+from repro.answers.claims.undecided import not_all_drawn
 from repro.answers.claims.value import Value
 from repro.answers.pages import wording
 from repro.answers.tables.runs import row_of

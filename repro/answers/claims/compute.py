@@ -16,7 +16,6 @@ from repro.core.phases import COMPUTATION
 from repro.records.record import Found
 from repro.records.variants import VARIANT_COLUMNS
 
-MOST_DRAWS = 256  # of a headline's sides (`repro.answers.claims.draws_due`)
 COMPUTING = (*COMPUTATION, "other")  # phases
 FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # each paper's `derived*.py` adds to it
 PROBE_OF: dict[str, str] = {}  # function over a probe's results -> the probe
@@ -55,7 +54,7 @@ def by_seed(runs: Runs, number_of: Callable[[list[Found]], float | None], reason
     return Outcome(values) if values else Outcome(reason=reason)
 
 
-@lru_cache(maxsize=MOST_DRAWS)  # a draw's runs speak to several claims
+@lru_cache(maxsize=256)  # a draw's runs speak to several claims
 def median_rates(runs: Runs) -> dict[tuple[str, str], float]:
     """(experiment, variant) -> samples a second of all ranks together, the median over seeds; InputError for a variant
     on several testbeds."""

@@ -143,8 +143,8 @@ def rank_strategies(
     lead = calibration.lead if calibration else 1 + PAYS
     kinds = [kind for kind in (SYNCHRONOUS, ANY) if chosen is None]
     changes = flips.Changes(among, setting, fits, lead)
-    found = {kind: changes.find_flips(kind) for kind in kinds}
-    return Answer(load, setting, tuple(known), rows, found, str(calibration or "none"), tuple(notes))
+    flips_of = {kind: changes.find_flips(kind) for kind in kinds}
+    return Answer(load, setting, tuple(known), rows, flips_of, str(calibration or "none"), tuple(notes))
 
 
 def format_gigabytes(nbytes: float) -> str:
@@ -212,11 +212,11 @@ def at_draws(
     errors = calibration.drawn(points, draws.DRAWS, shared=not runs) if calibration else {}
     seconds: dict[str, list[float]] = {name: [] for name in points}
     for number, drawn in enumerate(draws.drawn_settings(setting, known)):
-        given = statistics.fmean(run.log_ratio(drawn) for run in runs) if runs else 0.0
+        of_runs = statistics.fmean(run.log_ratio(drawn) for run in runs) if runs else 0.0
         for name, point in points.items():
             step, base = forms.closed_form_step(among[name], drawn), centre[name]
             moved = step.seconds / base.seconds if step and base else 1.0
-            error = given + (errors[name][number] if calibration else 0.0)
+            error = of_runs + (errors[name][number] if calibration else 0.0)
             seconds[name].append(point.seconds * moved * math.exp(error))
     return seconds
 

@@ -111,7 +111,7 @@ def kept_out() -> frozenset[str]:
     return frozenset(user_files.read_yaml(PUBLISHED)["kept_out"])
 
 
-def calibrate(rows: Sequence[Compared], without: str = "") -> Calibration:
+def fit_calibration(rows: Sequence[Compared], without: str = "") -> Calibration:
     """From published rows of other sources than `without` that are not kept out."""
     return Calibration([row for row in rows if row.source not in kept_out() | {without}])
 
@@ -119,4 +119,4 @@ def calibrate(rows: Sequence[Compared], without: str = "") -> Calibration:
 @cache
 def committed_calibration() -> Calibration:
     """From the table that `repro map` wrote."""
-    return calibrate(read_written(Compared, "published"))
+    return fit_calibration(read_written(Compared, "published"))

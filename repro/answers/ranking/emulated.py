@@ -1,7 +1,7 @@
 """Emulated runs of the reference beside the closed forms of their testbeds, models and strategies.
 
-The runs send real messages over limited links. They are independent of the forms: the errors in the forms' intervals
-come from the probes of the paper `validation` alone.
+The runs send real messages over limited links. They are independent of the forms: the errors in predictions' intervals
+come from throughputs that others published (`repro.answers.ranking.calibration`).
 """
 
 from __future__ import annotations

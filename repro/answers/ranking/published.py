@@ -13,7 +13,7 @@ from repro.answers.ranking import answer, question, workload
 from repro.answers.ranking.against import PUBLISHED, Compared
 from repro.answers.ranking.answer import Row, Run
 from repro.answers.ranking.arguments import Question
-from repro.answers.ranking.calibration import Calibration, calibrate
+from repro.answers.ranking.calibration import Calibration, fit_calibration
 from repro.answers.ranking.candidates import Candidate, read_candidates
 from repro.answers.ranking.links import Link, Transport
 from repro.answers.ranking.setting import Setting, cluster_entries
@@ -179,7 +179,7 @@ def _form(each: Compares) -> Compared:
 
 
 def _compared(each: Compares, form: Compared, every: Sequence[Compares], forms: Sequence[Compared]) -> Compared:
-    samples, calibration = each.published.samples, calibrate(forms, without=each.published.source)
+    samples, calibration = each.published.samples, fit_calibration(forms, without=each.published.source)
     row = each.row(calibration)
     compared = replace(form, predicted=samples / row.seconds, low=samples / row.high_s, high=samples / row.low_s)
     given = own_run([other for other in every if other.published.like == each.published.like])

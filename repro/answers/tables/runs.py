@@ -114,6 +114,11 @@ class Runs:
         rows = range(len(self.table(table)))
         return match_rows({name: self.listed(table, name) for name in where}, where, rows) if rows else []
 
+    def of_rows(self, table: str, rows: Iterable[int]) -> list[Found]:
+        """The runs of a table's rows, by position, each once."""
+        numbers = self.table(table).index
+        return [self.records[number] for number in dict.fromkeys(numbers[row] for row in rows)]
+
     @cached_property
     def columns(self) -> Collection[str]:
         """The columns in which some run has a value."""

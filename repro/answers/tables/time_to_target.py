@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from repro.answers.claims.evaluate import safe_ratio
-from repro.answers.claims.evidence import reason_without_draws
 from repro.answers.claims.stats import DASH, TIMES, format_number
+from repro.answers.claims.undecided import reason_without_draws
 from repro.answers.claims.verdict import Interval, Sample
 from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs

@@ -47,12 +47,12 @@ def select_exact(vector: torch.Tensor, k: int) -> torch.Tensor:
     if vector.device.type != "cpu":
         return exact_at_once(vector, k)
     if vector.numel() <= SHORT:
-        return rank_topk(nan_magnitudes(vector), k)
+        return rank_topk(vector, torch.arange(vector.numel()), k)
     bound = guess_threshold(vector, k, SURE, EVERY)
     while True:
         larger = indices_above(vector, bound)
         if larger.numel() >= k:
-            return torch.from_numpy(sparse_host.largest_of(larger.numpy(), vector.detach().numpy(), k))
+            return rank_topk(vector, larger, k)
         # the estimate was too high, or most magnitudes equal it
         equal = first_equal(vector, bound, k - larger.numel())
         if larger.numel() + equal.numel() == k:
@@ -82,9 +82,7 @@ def select_sampled(vector: torch.Tensor, k: int) -> torch.Tensor:
     if vector.device.type != "cpu":
         return sampled_at_once(vector, k)
     indices = indices_above(vector, guess_threshold(vector, k, 0.0), equal=True)
-    if indices.numel() <= k:
-        return indices
-    return torch.from_numpy(sparse_host.largest_of(indices.numpy(), vector.detach().numpy(), k))
+    return indices if indices.numel() <= k else rank_topk(vector, indices, k)
 
 
 def sampled_at_once(vector: torch.Tensor, k: int) -> torch.Tensor:
@@ -110,9 +108,9 @@ def nan_magnitudes(vector: torch.Tensor) -> torch.Tensor:
     return vector.abs().nan_to_num_(nan=torch.inf, posinf=torch.inf)
 
 
-def rank_topk(sizes: torch.Tensor, k: int) -> torch.Tensor:
-    """The positions (k,) of the k largest, ascending, ties by position."""
-    return mask_positions(largest_mask(sizes, k), k)
+def rank_topk(vector: torch.Tensor, indices: torch.Tensor, k: int) -> torch.Tensor:
+    """The k of these ascending indices of a CPU vector with the largest magnitudes, ascending, ties by index."""
+    return torch.from_numpy(sparse_host.largest_of(indices.numpy(), vector.detach().numpy(), k))
 
 
 def guess_threshold(vector: torch.Tensor, k: int, deviations: float, least: int = 1) -> torch.Tensor:

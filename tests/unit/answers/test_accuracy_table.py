@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repro.answers.claims.claims import Claim
 from repro.answers.claims.evaluate import Evidence, Outcome, judge_claim
-from repro.answers.claims.evidence import not_testable
+from repro.answers.claims.undecided import not_testable
 from repro.answers.pages import accuracy_table, wording
 from repro.answers.tables.runs import Runs
 from repro.cli import accuracy_matrix

@@ -12,6 +12,7 @@ from repro.answers.claims.claims import Reason
 from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
 from repro.answers.claims.stats import format_number
+from repro.answers.figures import ladder
 from repro.answers.pages import wording
 from repro.answers.pages.cause_section import CauseSection
 from repro.answers.pages.files import Files
@@ -90,6 +91,24 @@ def test_the_status_of_a_cause_follows_from_runs_with_and_without_it(tmp_path):
         assert step.status == status, (faster, changed)
 
 
+def test_tested_causes_that_exclude_each_other_are_rivals(tmp_path):
+    hit, miss = ends(OURS)
+    other = CAUSE | {"id": "other", "experiment": "cause-other", "excludes": ["host-copies"]}
+    both = statuses(read(tmp_path, CAUSE, other), ours=miss, cause_copies=hit, cause_other=hit)
+    assert [step.status for step in both] == ["rival", "rival"]
+    one = statuses(read(tmp_path, CAUSE, other), ours=miss, cause_copies=hit, cause_other=miss)
+    assert [step.status for step in one] == ["tested", "excluded"]  # what is excluded excludes nothing
+
+
+def test_the_ladder_says_the_number_that_its_axis_does_not_reach(tmp_path):
+    (step,) = statuses(read(tmp_path, CAUSE), ours=ends(OURS)[1], cause_copies=ends(OURS)[0])
+    far = replace(step, headline=replace(step.headline, with_cause=1000.0))
+    section = CauseSection("pipesgd", [far], {OURS: 1}, Files("pipesgd", tmp_path), label)
+    ours, cause = section.rungs()
+    assert cause["text"] == f"{CAUSE['short']}: {format_number(cause['end'], 2)}" and cause["end"] > ladder.MOST
+    assert ours["low"] < 1 < ours["high"]  # the paper prints a range
+
+
 def label(claim):
     """The name of a claim in pictures."""
     return claim.text.partition(":")[0]
@@ -105,12 +124,8 @@ def test_a_cause_after_another_is_judged_against_that_ones_runs(tmp_path):
     assert section.unexplained == [] and "excluded" in section.table
     assert f"(with: {CAUSE['short']})" in section.table  # the second row's number without it is not our claim's
     excluded = statuses(read(tmp_path, CAUSE, later), ours=miss, cause_copies=1.2 * miss, cause_both=2 * miss)
-    (left,) = CauseSection(
-        "pipesgd", excluded[::-1], {OURS: 1, SECOND: 2}, Files("pipesgd", tmp_path), label
-    ).unexplained
-    assert left.startswith(
-        f"C1 ({label(first.headline.claim)}), {format_number(miss)}"
-    )  # ours, not that of the earlier cause's runs
+    left = CauseSection("pipesgd", excluded[::-1], {OURS: 1, SECOND: 2}, Files("pipesgd", tmp_path), label).unexplained
+    assert left == [f"C1 ({label(first.headline.claim)})"]
     assert section.picture.startswith("![") and (tmp_path / "figures/pipesgd/ladder.png").is_file()
 
 
@@ -134,6 +149,7 @@ def test_a_rung_that_a_ratio_axis_cannot_show_says_so(tmp_path):
         ({"second": None}, "cause host-copies.second"),
         ({"second": {OURS: 2.0}}, "must be another printed number"),
         ({"second": {"no-claim": 2.0}}, "cause host-copies: unknown claim with a number 'no-claim'"),
+        ({"excludes": ["host-copies"]}, "cause host-copies: excludes: unknown other cause 'host-copies'"),
         ({"after": "nothing"}, "cause host-copies: unknown earlier cause 'nothing'"),
     ],
 )

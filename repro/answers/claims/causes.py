@@ -11,12 +11,13 @@ runs, and a second printed number that it must give too. Nobody writes its statu
       fixed: 2026-11-28                    # the day on which the predictions were committed
       predicts: {s2vt-4a-over-bsp: 2.3}    # claim -> our number with the cause
       second: {s2vt-4a-bsp: 1.07}          # the same, of other numbers that the paper prints
+      excludes: [captions]                 # causes, of this claim or others, that cannot be true together with it
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -33,15 +34,15 @@ from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, Number, Text, check_fields
 from repro.records.kinds import SIMULATED, OfTestbed
 
-TESTED, EXCLUDED, IMPLIED, CONJECTURE = STATUSES = ("tested", "excluded", "implied", "conjecture")
+TESTED, RIVAL, EXCLUDED, IMPLIED, CONJECTURE = STATUSES = ("tested", "rival", "excluded", "implied", "conjecture")
 Predictions = dict[Text, Number]  # claim -> our number with the cause
 
 
 class Cause(Model):
     """A cause. after: an earlier cause that its runs have too, so that theirs are the runs without it; without: the
     experiment without it, where a mistake of ours was mended and the claim's runs have it. fitted: whether an input was
-    chosen so that a printed number comes out. value: claim -> how our number is computed from the cause's
-    runs, where it is not as the claim says. kind: of the runs."""
+    chosen so that a printed number comes out. excludes: causes that cannot be true together with this one. value:
+    claim -> how our number is computed from the cause's runs, where it is not as the claim says. kind: of the runs."""
 
     part = "cause"
 
@@ -57,6 +58,7 @@ class Cause(Model):
     after: Text | None = None
     without: Text | None = None
     fitted: bool = False
+    excludes: list[Text] = Field(default_factory=list)
     value: dict[Text, Value] = Field(default_factory=dict)
 
     @field_validator("mechanism", "source", mode="after")
@@ -99,6 +101,12 @@ def read_causes(path: Path, file: File) -> list[Cause]:
             if claim not in claims:
                 raise InputError(f"{path}: {name}: {unknown_name('claim with a number', claim, claims)}")
         causes.append(cause)
+    ids = [cause.id for cause in causes]
+    for cause in causes:
+        for other in cause.excludes:
+            if other not in ids or other == cause.id:
+                known = [each for each in ids if each != cause.id]
+                raise InputError(f"{path}: cause {cause.id}: excludes: {unknown_name('other cause', other, known)}")
     return causes
 
 
@@ -120,17 +128,20 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Step:
-    """What a cause does to one claim's number, and to the second numbers that it must give too."""
+    """What a cause does to one claim's number, and to the second numbers that it must give too. rival: whether a cause
+    that cannot be true together with this one is tested as well."""
 
     cause: Cause
     headline: Comparison
     second: Sequence[Comparison]
+    rival: bool = False
 
     @property
     def status(self) -> str:
         """tested: with the cause our number is the paper's, without it not, and the second numbers are the paper's too;
-        implied: the same with a fitted input; excluded: with it a number misses the paper's; conjecture: the runs are
-        missing, or our number is the paper's without it too."""
+        rival: the same of causes that exclude each other; implied: the same as tested with a fitted input; excluded:
+        with it a number misses the paper's; conjecture: the runs are missing, or our number is the paper's without it
+        too."""
         every = (self.headline, *self.second)
         if self.headline.without is None or any(each.with_cause is None for each in every):
             return CONJECTURE
@@ -138,7 +149,9 @@ class Step:
             return EXCLUDED
         if self.headline.hits(self.headline.without):
             return CONJECTURE
-        return IMPLIED if self.cause.fitted else TESTED
+        if self.cause.fitted:
+            return IMPLIED
+        return RIVAL if self.rival else TESTED
 
 
 def judge_causes(causes: Sequence[Cause], evaluator: ClaimEvaluator) -> list[Step]:
@@ -158,11 +171,18 @@ def judge_causes(causes: Sequence[Cause], evaluator: ClaimEvaluator) -> list[Ste
         experiment = cause.without or claim.experiment
         return _number(claim.model_copy(update={"experiment": experiment}), cause.kind, evaluator)
 
-    return [
+    steps = [
         Step(cause, headline, [*compare(cause, cause.second)])
         for cause in causes
         for headline in compare(cause, cause.predicts)
     ]
+    tested = {step.cause.id: step.cause for step in steps if step.status == TESTED}
+
+    def has_rival(cause: Cause) -> bool:
+        others = (other for other in tested.values() if cause.id in other.excludes or other.id in cause.excludes)
+        return any(others)
+
+    return [replace(step, rival=has_rival(step.cause)) for step in steps]
 
 
 def number_with(cause: Cause, claim: Claim, evaluator: ClaimEvaluator) -> float | None:

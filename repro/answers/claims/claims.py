@@ -100,7 +100,8 @@ class Reason(Model):
     """Why claims do not hold as printed; tested: the experiment that showed it; proved: docs/derivations.md shows it
     from printed numbers alone. Without either it is a conjecture.
 
-    short: the cause in at most eight words, for tables. kind: the only kind of number to which it applies.
+    short: the cause in at most eight words, for tables. kind: the only kind of number to which it applies. caveat: it
+    says what speaks against claims that hold as printed.
     """
 
     part = "reasons"
@@ -111,6 +112,7 @@ class Reason(Model):
     tested: Text | None = None
     proved: bool = False
     kind: Text | None = None
+    caveat: bool = False
 
 
 class Claim(Model):

@@ -14,19 +14,24 @@ if TYPE_CHECKING:
 
 OURS = "simulated"  # its look in the palette
 ROW, LINE = 0.23, 0.16  # inches
+MOST = 10.0  # the axis ends where a number is so many times the paper's, or its inverse
 NAME = 0.45  # of the width, for the names of causes
 
 
 def draw_ladder(rows: pd.DataFrame, width: float = looks.WIDTH) -> Any:
     """The matplotlib figure, so many inches wide. rows: text, start, end (our numbers over the paper's; start: NaN in a
-    row for ours), status (that of the palette's `causes`; "" for ours)."""
+    row for ours), low, high (the range that counts as the paper's number, over it; NaN: an open end), status (that of
+    the palette's `causes`; "" for ours)."""
     looks.set_theme()
     import matplotlib.pyplot as plt
     import seaborn as sns
 
     from repro.answers.figures.drawing import finish_ratio_axis
 
-    shown = rows.assign(status=rows["status"].replace("", "ours"))
+    shown = rows.assign(
+        status=rows["status"].replace("", "ours"),
+        end=rows["end"].clip(1 / MOST, MOST),
+    )
     by_status = {name: looks.look_of(OURS if name == "ours" else name) for name in shown["status"].unique()}
     colours, markers = (
         {name: getattr(look, what) for name, look in by_status.items()} for what in ("colour", "marker")
@@ -39,9 +44,12 @@ def draw_ladder(rows: pd.DataFrame, width: float = looks.WIDTH) -> Any:
     sns.scatterplot(shown, x="end", y="place", hue="status", palette=colours, style="status", markers=markers, s=26,
                     linewidth=0, ax=axis)  # fmt: skip
     axis.set(ylim=(ends[-1], 0), ylabel="")
-    axis.plot(shown["start"], shown["place"], linestyle="none")  # arrows do not widen an axis
     axis.set_xlabel(looks.fit_text("our number over the paper's (dashed: the same)", (1 - NAME) * width - 0.5))
     finish_ratio_axis(axis, ticks=int(0.85 * width))
+    least, most = axis.get_xlim()
+    low, high = shown["low"].fillna(least).clip(least, most), shown["high"].fillna(most).clip(least, most)
+    axis.barh(shown["place"], high - low, heights, low, color="0.92", linewidth=0, zorder=0)
+    shown["start"] = shown["start"].clip(least, most)
     for row in shown.to_dict("records"):
         if not math.isnan(row["start"]) and row["start"] != row["end"]:
             arrow = {"arrowstyle": "->", "color": colours[row["status"]], "linewidth": 1.5}

@@ -9,9 +9,9 @@ from functools import cached_property, partial
 
 import pandas as pd
 
-from repro.answers.claims.causes import IMPLIED, TESTED, Comparison, Step
+from repro.answers.claims.causes import IMPLIED, RIVAL, TESTED, Comparison, Step
 from repro.answers.claims.claims import Claim
-from repro.answers.claims.stats import DASH, TIMES, middle_of_range
+from repro.answers.claims.stats import DASH, TIMES, format_number, middle_of_range
 from repro.answers.figures import ladder
 from repro.answers.pages import wording
 from repro.answers.pages.cells import fit_cell, frame_of_cells
@@ -48,8 +48,9 @@ class CauseSection:
         alt = f"A row for our number of each claim, and one for each cause: {counts}, with an arrow to the number."
         caption = (
             "An arrow goes from our number without a cause to the number with it (predicted, where no run has the "
-            "cause), all with inputs at their best guess. An arrow that begins elsewhere than ours has another kind of "
-            "number, or (+) another cause below it."
+            "cause), all with inputs at their best guess, where the headlines may show the median draw. Grey: the "
+            "paper's number with its tolerance. An arrow that begins elsewhere has another kind of number, or (+) a "
+            "cause below it."
         )
         return self.files.picture(partial(ladder.draw_ladder, rows), "", "ladder", fit_cell(alt), caption, rows)
 
@@ -60,16 +61,29 @@ class CauseSection:
             by = middle_of_range(*(math.nan if end is None else end for end in (ends.low, ends.high)))
             if first is None or not by or not first / by > 0:
                 continue
+            low, high = (math.nan if end is None else end / by for end in steps[0].headline.claim.widened)
+            of_paper = {"low": low, "high": high}
             kind = steps[0].cause.kind
             ours = f"C{self.numbers[name]}. {self.label(steps[0].headline.claim)} ({kind})"
-            yield {"text": ours, "start": math.nan, "end": first / by, "status": ""}
+            yield {"text": self._rung(ours, first / by), "start": math.nan, "end": first / by, "status": ""} | of_paper
             for step in steps:
                 start, end = step.headline.without, step.headline.with_cause
                 reached = (step.headline.predicted if end is None else end) / by
                 begins = math.nan if start is None else start / by
                 name = step.cause.short if step.cause.after is None else f"+ {step.cause.short}"
-                text = name if reached > 0 else f"{name}: below 0"  # of a ratio axis
-                yield {"text": text, "start": begins, "end": reached, "status": step.status}
+                yield {
+                    "text": self._rung(name, reached),
+                    "start": begins,
+                    "end": reached,
+                    "status": step.status,
+                } | of_paper
+
+    @staticmethod
+    def _rung(name: str, over: float) -> str:
+        """The name of a row, with its number where the axis does not reach it."""
+        if 1 / ladder.MOST <= over <= ladder.MOST:
+            return name
+        return f"{name}: {format_number(over, 2) if over > 0 else 'below 0'}"
 
     @property
     def table(self) -> Markdown:
@@ -106,21 +120,25 @@ class CauseSection:
         return f"C{self.numbers[second.claim.id]}: {second.claim.paper.shown}, {shown(second, 'with_cause')}"
 
     @property
+    def any_rival(self) -> bool:
+        """Whether tested causes exclude each other."""
+        return any(step.status == RIVAL for step in self.steps)
+
+    @property
     def unexplained(self) -> Sequence[str]:
-        """What no tested or implied cause of a claim explains: `C3 (S2VT: over BSP), 1.98× (paper: 3.01×)`."""
-        left = ((name, steps[0].headline.claim, *self._reached(steps)) for name, steps in self.by_claim.items())
+        """The claims that no cause of theirs brings to the paper's number: `C3 (S2VT: over BSP)`."""
         return [
-            f"C{self.numbers[name]} ({self.label(claim)}), {ours} (paper: {paper})"
-            for name, claim, ours, paper, hits in left
-            if not hits
+            f"C{self.numbers[name]} ({self.label(steps[0].headline.claim)})"
+            for name, steps in self.by_claim.items()
+            if not self._reached(steps)
         ]
 
-    def _reached(self, steps: Sequence[Step]) -> tuple[str, str, bool]:
-        """(our number after the accepted causes, the paper's, whether they agree within the tolerance)"""
-        accepted = [step.headline for step in steps if step.status in (TESTED, IMPLIED)]
-        last = accepted[-1] if accepted else steps[0].headline
-        which = "with_cause" if accepted else "ours"
-        return shown(last, which), last.claim.paper.shown, last.hits(getattr(last, which))
+    def _reached(self, steps: Sequence[Step]) -> bool:
+        """Whether our number, with the accepted causes, is the paper's within the tolerance."""
+        accepted = [step.headline for step in steps if step.status in (TESTED, RIVAL, IMPLIED)]
+        if not accepted:
+            return steps[0].headline.hits(steps[0].headline.ours)
+        return accepted[-1].hits(accepted[-1].with_cause)
 
     @property
     def sources(self) -> Sequence[Markdown]:

@@ -198,13 +198,12 @@ class ClaimTables:
         )
 
     def _reasons(self, claims: Sequence[Sequence[ClaimVerdict]]) -> Sequence[Markdown]:
-        """`**C1, C3**: why these claims do not hold as printed`"""
+        """`**C1, C3**: why these claims do not hold as printed, or what speaks against them`"""
         pairs = []
         for verdicts in claims:
             decisive = self.decisive[verdicts[0].claim.id]
-            if not decisive.verdict.as_printed:
-                kinds = [decisive] if decisive.verdict.judged else verdicts
-                pairs.append((wording.explain_verdict(kinds, self.file, self.statuses), decisive))
+            kinds = [decisive] if decisive.verdict.judged else verdicts
+            pairs.append((wording.explain_verdict(kinds, self.file, self.statuses), decisive))
         grouped = self._grouped((tables.format_cell(text), each) for text, each in pairs if text != DASH)
         return [Markdown(f"**{numbers}**: {text}") for text, numbers in grouped.items()]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.answers.claims.claims import Untried
-from repro.answers.claims.verdict import HEADINGS, OPEN, REPRODUCED, SAME_DIRECTION
+from repro.answers.claims.verdict import HEADINGS, OPEN, REPRODUCED, SAME_DIRECTION, Share
 from repro.answers.figures import forest
 from repro.answers.pages import built, untried, wording
 from repro.answers.pages.built import Built
@@ -71,6 +71,7 @@ def build(summaries: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
         open=sum(summary["open"] for summary in shown.values()),
         untried=untried.sum_untried([Untried(**entry) for summary in shown.values() for entry in summary["untried"]]),
         price=untried.PRICE,
+        least=next(hits for hits in range(65) if Share(hits, 64, drawn=True).most),
         others=[(name, title, Markdown(summaries[name])) for name, title in others.items() if name in summaries],
     )
     return files.built(inputs, write_page(text, "index", files), None)

@@ -26,6 +26,7 @@ from repro.answers.figures.specs import Specs
 from repro.answers.pages import cells as tables
 from repro.answers.pages import provenance, untried, wording
 from repro.answers.pages.accuracy_table import accuracy_rows
+from repro.answers.pages.assumed import assumed_inputs
 from repro.answers.pages.cause_section import CauseSection
 from repro.answers.pages.claim_tables import ClaimTables
 from repro.answers.pages.files import Files
@@ -303,6 +304,12 @@ class PaperPage:
     def testbeds(self) -> Markdown:
         rows = tables.testbed_parameters(self.results.used)
         return self._with_file(rows, [*rows.columns], "testbed")
+
+    @property
+    def assumed(self) -> Markdown:
+        """What the draws of the paper's experiments were drawn from."""
+        rows = assumed_inputs(self.paper, self.results.sweeps)
+        return self._with_file(rows, [*rows.columns], "assumed")
 
     @property
     def quoted(self) -> Markdown:

@@ -71,10 +71,14 @@ def cell(judged: ClaimVerdict) -> str:
 
 
 def reasons(of_kinds: Sequence[ClaimVerdict], file: File) -> list[Reason]:
-    """The reasons in the claims file why a claim does not hold as printed."""
-    others = [each for each in of_kinds if each.verdict.judged and not each.verdict.as_printed]
+    """The reasons in the claims file why a claim does not hold as printed, or what speaks against it if it does."""
+    judged = [each for each in of_kinds if each.verdict.judged]
     reasons = [reason for reason in file.reasons if of_kinds[0].claim.id in reason.claims]
-    return [reason for reason in reasons if any(reason.kind in (None, each.kind) for each in others)]
+    return [
+        reason
+        for reason in reasons
+        if any(reason.kind in (None, each.kind) and reason.caveat == each.verdict.as_printed for each in judged)
+    ]
 
 
 def state_basis(reason: Reason, claim: str, statuses: Statuses) -> str:
@@ -115,7 +119,7 @@ def explain_verdict(of_kinds: Sequence[ClaimVerdict], file: File, statuses: Stat
 
 
 def short_reason(judged: ClaimVerdict, file: File) -> str:
-    """The first reason in a few words; a dash if the claim holds as printed."""
+    """The first reason in a few words; a dash if the claim holds as printed without a caveat."""
     if listed := reasons([judged], file):
         return Markdown(listed[0].short or listed[0].cause)
     if judged.verdict.answer == BY_CONSTRUCTION:

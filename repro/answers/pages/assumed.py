@@ -1,0 +1,74 @@
+"""The table of assumed inputs: what the draws of a paper's experiments were drawn from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from repro.answers.claims.stats import DASH, format_number
+from repro.core.input_names import describe_names
+
+if TYPE_CHECKING:
+    from repro.answers.claims.drawn import Drawn
+
+
+def assumed_inputs(paper: str, sweeps: Iterable[Drawn]) -> pd.DataFrame:
+    """A row for each input with the same best guess and source: input, entry (the first that it sets), best guess,
+    drawn (the least and the most of all draws, or the alternatives), experiments, source."""
+    words, drawn, experiments = describe_names(), defaultdict(list), defaultdict(list)
+    for sweep in sweeps:
+        identity = sweep.run.identity
+        configured, sources = identity.model_dump(mode="json"), identity.testbed.options.get("inputs") or {}
+        for name, entry, values in _drawn(sweep):
+            source = _source(sources.get(name) or {}) or f"`repro show {paper}/EXPERIMENT --config`"
+            row = (words.get(name, name), entry, _text(_value_at(configured, entry)), source)
+            drawn[row] += values
+            experiments[row].append(identity.experiment)
+    return pd.DataFrame(
+        [
+            {"input": name, "entry": entry, "best guess": guess, "drawn": _ends(drawn[row])}
+            | {"experiments": ", ".join(sorted({*experiments[row]})), "source": source}
+            for row in sorted(drawn)
+            for name, entry, guess, source in [row]
+        ]
+    )
+
+
+def _drawn(sweep: Drawn) -> Iterable[tuple[str, str, Sequence[Any]]]:
+    """(input, its first entry, the value of the entry at each draw)"""
+    values: dict[str, list[Mapping[str, Any]]] = {}
+    for draw in sweep.draws:
+        for name, entries in draw.values.items():
+            values.setdefault(name, []).append(entries)
+    for name, at_draws in values.items():
+        entry = next(iter(at_draws[0]))
+        yield name, entry, [entries[entry] for entries in at_draws if entry in entries]
+
+
+def _source(entry: Mapping[str, Any]) -> str:
+    """Where an input's range, or each of its hypotheses, comes from; "" if the record does not say."""
+    if choices := entry.get("choices"):
+        return "; ".join(f"{choice['weight']:g}: {choice['source']}" for choice in choices)
+    return str(entry.get("source") or "")
+
+
+def _value_at(values: Mapping[str, Any], entry: str) -> Any:
+    """The configured value of an entry; None where a record lacks it."""
+    node: Any = values
+    for name in entry.split("."):
+        node = node.get(name) if isinstance(node, Mapping) else None
+    return node
+
+
+def _ends(values: Sequence[Any]) -> str:
+    distinct = list(dict.fromkeys(values))
+    if len(distinct) <= 4 or not all(isinstance(value, int | float) for value in distinct):
+        return ", ".join(sorted(map(_text, distinct)))
+    return f"{_text(min(distinct))} to {_text(max(distinct))}"
+
+
+def _text(value: Any) -> str:
+    return format_number(value, 2) if isinstance(value, int | float) else DASH if value is None else str(value)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def assumed_inputs(paper: str, sweeps: Iterable[Drawn]) -> pd.DataFrame:
     """A row for each input with the same best guess and source: input, entry (the first that it sets), best guess,
     drawn (the least and the most of all draws, or the alternatives), experiments, source."""
-    words, drawn, experiments = describe_names(), defaultdict(list), defaultdict(list)
+    words = describe_names()
+    drawn: dict[tuple[str, ...], list[Any]] = defaultdict(list)
+    experiments: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for sweep in sweeps:
         identity = sweep.run.identity
         configured, sources = identity.model_dump(mode="json"), identity.testbed.options.get("inputs") or {}

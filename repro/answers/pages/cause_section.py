@@ -62,10 +62,10 @@ class CauseSection:
             if first is None or not by or not first / by > 0:
                 continue
             low, high = (math.nan if end is None else end / by for end in steps[0].headline.claim.widened)
-            of_paper = {"low": low, "high": high}
+            ends_of = {"low": low, "high": high}
             kind = steps[0].cause.kind
             ours = f"C{self.numbers[name]}. {self.label(steps[0].headline.claim)} ({kind})"
-            yield {"text": self._rung(ours, first / by), "start": math.nan, "end": first / by, "status": ""} | of_paper
+            yield {"text": self._rung(ours, first / by), "start": math.nan, "end": first / by, "status": "", **ends_of}
             for step in steps:
                 start, end = step.headline.without, step.headline.with_cause
                 reached = (step.headline.predicted if end is None else end) / by
@@ -76,7 +76,8 @@ class CauseSection:
                     "start": begins,
                     "end": reached,
                     "status": step.status,
-                } | of_paper
+                    **ends_of,
+                }
 
     @staticmethod
     def _rung(name: str, over: float) -> str:

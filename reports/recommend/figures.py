@@ -18,7 +18,7 @@ from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 from repro.answers.ranking.cells import Cell
 
 COLOURS = {  # families alike: allreduces blue, compression green, servers red, pipelines orange, stale purple
-    **{"allreduce": "#08306b", "ddp": "#2171b5", "horovod": "#4b93cf"},
+    **{"allreduce": "#08306b", "ddp": "#2171b5", "ddp_two_levels": "#6baed6", "horovod": "#4b93cf"},
     **{"ddp_fp16": "#00441b", "ddp_powersgd": "#238b45", "gtopk": "#4c9f3f", "topk": "#8a9a2b"},
     **{"ps": "#cb181d", "ps_separate": "#ee5a49", "ps_after": "#c0705e", "ps_single": "#67000d"},
     **{"gpipe": "#d27d1e", "one_f_one_b_flush": "#e6550d", "pipedream": "#a63603"},

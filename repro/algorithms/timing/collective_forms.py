@@ -164,6 +164,20 @@ def recursive_doubling(p: int, n: int, alpha: float, beta: float, gamma: float =
     return max(at + (alpha + wire) * (rank < p - core) for rank, at in enumerate(ready))
 
 
+def hierarchical_seconds(
+    machines: int, gpus: int, n: int, link: tuple[float, float], local: tuple[float, float], gamma: float = 0.0
+) -> float:
+    """Allreduce of `gpus` ranks in each machine: reduce-scatter inside, a ring across machines for each of a machine's
+    blocks, which share its network card, allgather inside. link, local: (alpha, beta) between machines, and inside.
+
+    With m machines, g GPUs: 2(g-1) (alpha_l + n/g beta_l) + (g-1)/g n gamma + 2(m-1) alpha + 2 (m-1)/m n beta +
+    (m-1)/m n/g gamma. So a machine's card carries 2 (m-1)/m n each way, where one ring of all ranks has 2 (p-1)/p n.
+    """
+    block = largest_block(gpus, n)
+    inside = reduce_scatter(gpus, n, *local, gamma) + allgather_seconds(gpus, block, *local)
+    return inside + ring_seconds(machines, block, link[0], gpus * link[1], gamma)
+
+
 def reduce_seconds(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Binomial tree to one rank [47]: log2 p (alpha + n beta + n gamma) for p a power of two.
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from repro.core import user_files
-from repro.core.fields import Model, NonNegative, Text, Whole, check_fields
+from repro.core.fields import Count, Model, NonNegative, Text, Whole, check_fields
 from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 
@@ -22,6 +22,7 @@ BETTER = 0.01  # a strategy that is faster by this share or less ties, and the s
 OFTEN = 0.75  # a strategy replaces a simpler one if it pays in this share of the draws
 USUAL_ERROR = 0.02  # of a closed form, as the tests allow
 SYNCHRONOUS, ANY = "synchronous", "any"  # the two comparisons: see `Candidate.counts`
+APART = ("larger", "local")  # updates of strategies that are in no comparison
 
 
 class Candidate(Model):
@@ -34,17 +35,18 @@ class Candidate(Model):
     strategy: Text
     options: dict[str, Any] = Field(default_factory=dict)
     servers: Literal["machines", "separate"] = "machines"
-    keeps: Literal["synchronous", "compressed", "stale", "local"]
+    keeps: Literal["synchronous", "larger", "compressed", "stale", "local"]
     form: Text
-    link: Literal["ring", "all", "machine"]
+    link: Literal["ring", "two_levels", "all", "machine"]
     vectors: Whole
+    accumulate: Count = 1
     error: NonNegative = USUAL_ERROR
     modelled: bool = True
 
     def counts(self, kind: str) -> bool:
         """Whether a comparison includes it. SYNCHRONOUS: strategies that keep synchronous SGD's updates; ANY: all that
-        communicate in every iteration."""
-        return self.keeps == kind or (kind == ANY and self.keeps != "local")
+        communicate for every minibatch."""
+        return self.keeps == kind or (kind == ANY and self.keeps not in APART)
 
     def simulated(self) -> tuple[str, dict[str, Any]]:
         """(name, all options) of the strategy of this project that represents it in virtual time."""

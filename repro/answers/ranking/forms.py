@@ -14,6 +14,7 @@ from itertools import accumulate
 from repro.algorithms.pipeline.layers import Layer
 from repro.algorithms.timing.collective_forms import (
     FLOAT32,
+    hierarchical_seconds,
     largest_block,
     recursive_doubling,
     ring_encoded,
@@ -26,7 +27,7 @@ from repro.answers.ranking import simulate
 from repro.answers.ranking.assembled import Options, assemble_step
 from repro.answers.ranking.candidates import Candidate
 from repro.answers.ranking.setting import Place, Setting
-from repro.answers.ranking.simulate import SizedBlock, Step
+from repro.answers.ranking.simulate import SizedBlock, Step, share_exchange
 from repro.answers.ranking.stage_forms import flush_step, pipedream_step
 from repro.fabric import codecs
 from repro.training.buckets import ddp_buckets
@@ -35,9 +36,12 @@ MIB = 2**20
 
 
 def closed_form_step(candidate: Candidate, setting: Setting) -> Step | None:
-    """A candidate's step; None if it is impossible (more stages than layers, matrices unknown)."""
+    """A candidate's step; None if it is impossible (more stages than layers, matrices unknown, two levels of one)."""
+    if candidate.link == "two_levels" and not setting.has_two_levels:
+        return None
     name, options = candidate.simulated() if candidate.modelled else candidate.own()
-    return FORMS[candidate.form](setting, setting.place(candidate), options, name)
+    step = FORMS[candidate.form](setting, setting.place(candidate), options, name)
+    return step and share_exchange(step, setting, candidate.accumulate)
 
 
 def simulate_seconds(candidate: Candidate, setting: Setting) -> tuple[float, int]:
@@ -56,9 +60,14 @@ def step_seconds(among: Mapping[str, Candidate], setting: Setting) -> dict[str, 
 
 
 def allreduce_s(nbytes: int, setting: Setting, place: Place, codec: str) -> float:
-    """Seconds of a ring of all workers, on the communication thread."""
+    """Seconds of an allreduce of all workers, on the communication thread: a ring, or in two levels."""
     if place.workers == 1:
         return 0.0
+    if place.machines:
+        bed = setting.testbed
+        links = (place.alpha, place.beta), (bed.local_alpha_s, bed.local_beta_s_per_byte)
+        gpus = place.workers // place.machines
+        return hierarchical_seconds(place.machines, gpus, nbytes, *links, bed.gamma_s_per_byte)
     if codec != "none":
         return ring_encoded(place.workers, nbytes, place.alpha, place.beta, setting.costs, codecs.make_codec(codec))
     bed = setting.testbed

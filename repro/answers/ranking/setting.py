@@ -31,12 +31,16 @@ def cluster_entries() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Place:
-    """The ranks of a strategy (servers: ranks that only serve), and the link between two (alpha: s, beta: s/byte)."""
+    """The ranks of a strategy (servers: ranks that only serve), and the link between two (alpha: s, beta: s/byte).
+
+    machines: with which an allreduce has two levels, of which this is the link between machines; 0: it has one.
+    """
 
     workers: int
     servers: int
     alpha: float
     beta: float
+    machines: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,8 @@ class Setting:
 
     def network(self, place: Place) -> Network:
         """The testbed's network with the link of a place."""
-        return replace(virtual_network(self.testbed), alpha=place.alpha, beta=place.beta)
+        network = replace(virtual_network(self.testbed), alpha=place.alpha, beta=place.beta)
+        return replace(network, hosts=place.machines, local_links=True) if place.machines else network
 
     @property
     def machines(self) -> int:
@@ -93,17 +98,27 @@ class Setting:
         """Whether workers are in several machines."""
         return self.machines > 1
 
+    @property
+    def has_two_levels(self) -> bool:
+        """Whether several machines have several workers each."""
+        return self.gpus_per_node > 1 and self.machines > 1
+
     def place(self, candidate: Candidate) -> Place:
         """GPUs of one machine share its network card as `candidate.link` says: one of them uses it at a time ("ring"),
-        all do ("all"), or a process that has summed their gradients does ("machine")."""
+        all do ("all"), each for its part of their sum ("two_levels"), or a process that has summed their gradients does
+        ("machine"). A ring's latency is the mean of its hops', as in NCCL's own model (src/graph/tuning.cc)."""
         bed, gpus = self.testbed, min(self.gpus_per_node, self.workers)
         separate = candidate.servers == "separate"
         if self.machines == 1 and gpus > 1:
             return Place(self.workers, 0, bed.local_alpha_s, bed.local_beta_s_per_byte)
         if gpus == 1:
             return Place(self.workers, self.workers if separate else 0, bed.alpha_s, bed.beta_s_per_byte)
+        if candidate.link == "two_levels":
+            return Place(self.workers, 0, bed.alpha_s, bed.beta_s_per_byte, self.machines)
         if candidate.link == "ring":
-            return Place(self.workers, 0, bed.alpha_s, max(bed.beta_s_per_byte, bed.local_beta_s_per_byte))
+            between = (self.machines - 1) / (self.workers - 1)  # the share of the hops that are between machines
+            alpha = between * bed.alpha_s + (1 - between) * bed.local_alpha_s
+            return Place(self.workers, 0, alpha, max(bed.beta_s_per_byte, bed.local_beta_s_per_byte))
         if candidate.link == "all":
             return Place(self.workers, 0, bed.alpha_s, gpus * bed.beta_s_per_byte)
         moved = 1.0 if separate else (self.machines - 1) / self.machines  # bytes each way, per byte of the gradient

@@ -18,6 +18,7 @@ from repro.answers.ranking.candidates import Candidate
 from repro.answers.ranking.setting import Setting
 from repro.core.registry import PLUGINS
 from repro.fabric.virtual import fabric as virtual
+from repro.fabric.virtual.two_levels import TwoLevelFabric
 from repro.probes.shared.steps import observe_steps, summarise_steps
 from repro.probes.shared.synthetic import worker_of
 from repro.strategies.base import Strategy
@@ -43,6 +44,18 @@ class Step:
     def load(self) -> float:
         """Communication, hidden or not, over computation."""
         return (self.phases["communication"] + self.hidden_s) / self.phases["computation"]
+
+
+def share_exchange(step: Step, setting: Setting, minibatches: int) -> Step:
+    """The step of a minibatch if the gradients of so many are exchanged at once; a late worker delays no other until
+    then."""
+    if minibatches == 1:
+        return step
+    computation, n = setting.computation_s, minibatches
+    late = (n - 1) / n * setting.late_s / setting.workers
+    parts = {name: part if name == "computation" else part / n for name, part in step.phases.items()}
+    parts["late workers"] = parts.get("late workers", 0.0) + late
+    return Step(computation + (step.seconds - computation) / n + late, parts, step.hidden_s / n, step.messages)
 
 
 class SizedBlock(nn.Module):
@@ -80,7 +93,9 @@ def simulate_step(candidate: Candidate, setting: Setting) -> Step:
             worker.imbalance = late(late.Options(delay_s=late_s), place.workers, 0)
         return observe_steps(fabric, kind(parsed), worker, WARMUP, steps)
 
-    ranks = kind.ranks(parsed, place.workers)
-    summary = summarise_steps([virtual.run(ranks, rank, setting.network(place), setting.costs)[0]], steps)
+    ranks, fabric = kind.ranks(parsed, place.workers), TwoLevelFabric if place.machines else virtual.VirtualFabric
+    timings = virtual.run(ranks, rank, setting.network(place), setting.costs, kind=fabric)
+    summary = summarise_steps([timings[0]], steps)
     hidden_s = summary["communication"]["overlapped_s"]
-    return Step(summary["observed_s"]["median"], summary["phases"], hidden_s, worlds[0].links.messages)
+    step = Step(summary["observed_s"]["median"], summary["phases"], hidden_s, worlds[0].links.messages)
+    return share_exchange(step, setting, candidate.accumulate)

@@ -32,8 +32,7 @@ MOST_ROWS = 8
 MOST_TIES = 2
 MISSING = (
     "Not ranked: FSDP, ZeRO and tensor parallelism, which are no strategies of this project (they would need sharded "
-    "optimizers and layers that are split); hierarchical allreduce; gradient accumulation (give its minibatch and "
-    "time)."
+    "optimizers and layers that are split)."
 )
 MEASURE = (
     "Measure goodput: the bus bandwidth of nccl-tests' `all_reduce_perf -b 64M -e 64M` over two machines, or the sum "
@@ -68,7 +67,19 @@ def format_decision(answer: Answer) -> str:
             f"If {OTHER[faster.candidate.keeps]} is acceptable, {faster.candidate.label} takes "
             f"{faster.seconds / best.seconds:.0%} of the time."
         )
+    if accumulated := faster_if_larger(answer):
+        words.append(
+            f"Gradients accumulated over {accumulated.candidate.accumulate} minibatches, which is a larger batch, take "
+            f"{accumulated.seconds / best.seconds:.0%} of the time a minibatch."
+        )
     return " ".join(filter(None, words))
+
+
+def faster_if_larger(answer: Answer) -> Row | None:
+    """The fastest strategy with several minibatches an update, if it pays; None if there is none."""
+    rows = [row for row in answer.rows if row.candidate.keeps == "larger" and row.fits]
+    least = (1 - PAYS) * answer.best(SYNCHRONOUS).seconds
+    return min((row for row in rows if row.seconds <= least), key=lambda row: row.seconds, default=None)
 
 
 def faster_if_changed(answer: Answer) -> Row | None:

@@ -23,6 +23,8 @@ class Links:
     memory, which serves one message at a time:
 
     begin = max(ready, memory_free);  left = begin + n * local_beta;  done = left + local_alpha
+
+    With `network.local_links` the memory is the sender's own link.
     """
 
     def __init__(self, scheduler: Scheduler, network: Network, size: int):
@@ -30,7 +32,7 @@ class Links:
         self.size, self.hosts = size, network.hosts or size  # rank r is on host r mod hosts
         self.tx_free = [0.0] * self.hosts
         self.rx_free = [0.0] * self.hosts
-        self.memory_free = [0.0] * self.hosts
+        self.memory_free = [0.0] * size
         self.last_arrival: dict[Hashable, float] = {}  # by (sender, receiver, lane)
         self.messages = 0
 
@@ -53,8 +55,9 @@ class Links:
             self.scheduler.at(self.scheduler.now, to, deliver)
             self.scheduler.at(self.scheduler.now, source, left)
         elif here == there:
-            end = max(self.scheduler.now, self.memory_free[here]) + nbytes * self.network.local_beta
-            self.memory_free[here] = end
+            link = source if self.network.local_links else here
+            end = max(self.scheduler.now, self.memory_free[link]) + nbytes * self.network.local_beta
+            self.memory_free[link] = end
             self.scheduler.at(end + self.network.local_alpha, to, deliver)
             self.scheduler.at(end, source, left)
         else:

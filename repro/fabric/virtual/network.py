@@ -21,6 +21,7 @@ class Network:
     short    of a fair network: messages of at most so many bytes take no bandwidth
     hosts    the number of hosts that carry the nodes, rank r on host r mod hosts, and share their NICs; messages within
              a host have local_alpha and local_beta. None: every node is a host
+    local_links  nodes of a host have links of their own to each other; else their messages share the host's memory
     switch_hosts  of a fair network: the hosts of each switch of a chain, joined by links of a host's rate; None: one
              switch without limit
     shuffled  hosts are along the chain in an order drawn from the seed, instead of rank order
@@ -42,6 +43,7 @@ class Network:
     shuffled: bool = False
     local_alpha: float = 0.0
     local_beta: float = 0.0
+    local_links: bool = False
     congestion: tuple[tuple[int, float], ...] = ()
     lost: float = 0.0
     resend: float = 0.0

@@ -15,7 +15,7 @@ from repro.cli.main import run_reporting_errors
 from repro.cli.options import Parser, as_json
 from repro.core import command_process, config_folders
 from repro.core.atomic import write_atomically
-from repro.core.errors import unknown_name
+from repro.core.errors import NotHere, unknown_name
 from repro.core.fields import check_fields
 from repro.core.paths import results_root
 from repro.experiment.config import experiment_names
@@ -64,9 +64,17 @@ def judge_benchmark(name: str, scale: str) -> list[dict[str, Any]]:
             for judgement in goals.judge(check_fields(goals.Goal, goal, "goals"), table)
         ]
     else:
-        judgements = goals.judge_experiment(f"bench/{name}", run_again(f"bench/{name}", [], scale))
+        judgements = judge_experiment(f"bench/{name}", scale)
     write(name, "goals", judgements)
     return judgements
+
+
+def judge_experiment(name: str, scale: str) -> list[dict[str, Any]]:
+    """Run an experiment; its goals, also on a machine that cannot run it."""
+    try:
+        return goals.judge_experiment(name, run_again(name, [], scale))
+    except NotHere as error:
+        return goals.judge_not_here(name, str(error))
 
 
 def write(name: str, what: str, content: Any) -> None:

@@ -77,7 +77,7 @@ def gtopk_allreduce(fabric: Fabric, mine: Sparse, wire: Wire, channel: int = MAI
     """
     p, me = fabric.size, fabric.rank
     sends = mine  # line 1
-    dropped, rounding = [], []
+    rests, rounding = [], []
     message = wire.empty(mine.values.device)  # recvs of line 2, and what is broadcast
     distance = 1
     while distance < p:  # lines 4 to 6: rounds with the ranks that are multiples of `distance`
@@ -86,7 +86,7 @@ def gtopk_allreduce(fabric: Fabric, mine: Sparse, wire: Wire, channel: int = MAI
                 fabric.recv(message, me + distance, TAG + distance, channel)  # lines 9, 10
                 with fabric.compute(fabric.costs.seconds("merge", 2 * wire.bytes), "host"):
                     sends, rest = merge_topk(sends, wire.unpack(message), wire.k)  # line 11
-                dropped.append(rest)
+                rests.append(rest)
         else:
             packed = wire.pack(sends)
             rounding += wire.rounding(sends, packed)
@@ -97,4 +97,5 @@ def gtopk_allreduce(fabric: Fabric, mine: Sparse, wire: Wire, channel: int = MAI
         message = wire.pack(sends)
         rounding += wire.rounding(sends, message)
     binomial_broadcast(fabric, message, 0, channel)  # line 19
+    dropped = [rest() for rest in rests]  # only now, as no other rank waits for it
     return Reduced(wire.unpack(message), dropped, rounding)  # lines 20 to 23; the mask is `Sparse.indices_in`

@@ -5,94 +5,16 @@ All shapes are static, and only `Sparse.check` reads values on the host.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import get_args
 
-import numpy as np
 import torch
 
 from repro.core.errors import Diverged
 from repro.fabric.codecs import make_codec
 from repro.fabric.option_names import SparseCodecName
-
-CHUNK = 1 << 18  # elements processed together, which fit the cache
-Part = tuple[np.ndarray, np.ndarray]  # (values (k,) float32, indices (k,) int32), as `Sparse`
-
-
-def stable_order(indices: np.ndarray) -> np.ndarray:
-    """The stable ascending order (n,); the sort merges runs that are in order already."""
-    return np.argsort(indices, kind="stable")
-
-
-def is_among(mine: np.ndarray, others: np.ndarray, empty: int) -> np.ndarray:
-    """Which of the indices are among the others: (n,) bool. Except for `empty`, the indices of each array are distinct.
-
-    Sorting both together and comparing neighbours takes a third of the time of binary searches.
-    """
-    both = np.concatenate([others, mine])
-    places = stable_order(both)
-    both = np.take(both, places)
-    member = np.zeros(len(both), dtype=bool)
-    member[places[1:][both[1:] == both[:-1]]] = True
-    member = member[len(others) :]
-    member[mine == empty] = empty in others
-    return member
-
-
-def indices_above(vector: np.ndarray, bound: np.ndarray, equal: bool) -> np.ndarray:
-    """The indices, ascending, of a vector's (n,) magnitudes above the bound, or also `equal` to it; NaN is above."""
-    under = np.less if equal else np.less_equal
-    indices = []
-    # one scratch array for all chunks, so that the results do not fragment the heap
-    sizes = np.empty(min(CHUNK, len(vector)), dtype=vector.dtype)
-    small = np.empty(len(sizes), dtype=bool)
-    with np.errstate(invalid="ignore"):
-        for start in range(0, len(vector), CHUNK):
-            chunk = vector[start : start + CHUNK]
-            size, here = sizes[: len(chunk)], small[: len(chunk)]
-            under(np.abs(chunk, out=size), bound, out=here)
-            places = np.flatnonzero(np.logical_not(here, out=here))
-            places += start
-            indices.append(places)
-    return np.concatenate(indices)
-
-
-def largest_of(indices: np.ndarray, vector: np.ndarray, k: int) -> np.ndarray:
-    """The k of these indices, ascending, with the largest magnitudes in a vector; NaN is the largest, ties by index."""
-    sizes = np.abs(np.take(vector, indices))
-    sizes[np.isnan(sizes)] = np.inf
-    return indices[largest_mask_on_host(sizes, k)]
-
-
-def largest_mask_on_host(magnitudes: np.ndarray, k: int) -> np.ndarray:
-    """The k largest of the magnitudes (n,), which contain no NaN, as a mask (n,); ties by position."""
-    place = len(magnitudes) - k
-    threshold = np.partition(magnitudes, place)[place]
-    mask = magnitudes > threshold
-    if missing := k - int(np.count_nonzero(mask)):
-        mask[np.flatnonzero(magnitudes == threshold)[:missing]] = True
-    return mask
-
-
-def merge_topk_on_host(a: Part, b: Part, k: int, empty: int) -> tuple[Part, Part]:
-    """As `repro.fabric.sparse.gradients.merge_topk` (gTop-k's Definition 1). empty: the index of an unused place;
-    negative indices are flags, which outweigh all values."""
-    indices = np.concatenate([a[1], b[1]])
-    places = stable_order(indices)
-    indices, values = np.take(indices, places), np.take(np.concatenate([a[0], b[0]]), places)
-    first = np.flatnonzero(indices[1:] == indices[:-1])
-    second = first + 1
-    with np.errstate(over="ignore"):  # `Sparse.check` reports it
-        values[first] += values[second]
-    values[second] = 0.0
-    magnitudes = np.abs(values)
-    magnitudes[: np.searchsorted(indices, 0)] = np.inf
-    magnitudes[second] = -1.0
-    indices[second] = empty
-    kept = largest_mask_on_host(magnitudes, k)
-    here, there = np.flatnonzero(kept), np.flatnonzero(~kept)
-    return (values[here], indices[here]), (values[there], indices[there])
-
+from repro.fabric.sparse.on_host import is_among, largest_mask_on_host, merge_topk_on_host, stable_order
 
 EMPTY = 2**31 - 1  # the index of an unused place, whose value is 0
 INDEX_BYTES = 4
@@ -197,23 +119,24 @@ def mask_positions(mask: torch.Tensor, count: int) -> torch.Tensor:
     return torch.searchsorted(mask.cumsum(0), wanted)
 
 
-def merge_topk(a: Sparse, b: Sparse, k: int | None = None) -> tuple[Sparse, Sparse]:
-    """Definition 1, a T b: (the k largest magnitudes of a + b, the remaining sums).
+def merge_topk(a: Sparse, b: Sparse, k: int | None = None) -> tuple[Sparse, Callable[[], Sparse]]:
+    """Definition 1, a T b: (the k largest magnitudes of a + b, a call that returns the remaining sums).
 
-    k: by default a's. The second result has the remaining places, which are EMPTY for indices that were in both.
+    k: by default a's. The remaining sums are computed when they are asked for, so that the k largest can be sent first.
+    They have the remaining places, which are EMPTY for indices that were in both.
     """
     k, many = k or a.k, a.k + b.k
     if a.values.is_meta:
         first, rest = (Sparse(a.values.new_empty(size), a.indices.new_empty(size)) for size in (k, many - k))
-        return first, rest
+        return first, lambda: rest
     if a.values.device.type == "cpu":
         ours, theirs = ((part.values.numpy(), part.indices.numpy()) for part in (a, b))
         kept, left = merge_topk_on_host(ours, theirs, k, EMPTY)
-        return Sparse(*map(torch.from_numpy, kept)), Sparse(*map(torch.from_numpy, left))
+        return Sparse(*map(torch.from_numpy, kept)), lambda: Sparse(*map(torch.from_numpy, left()))
     return merge_at_once(a, b, k)
 
 
-def merge_at_once(a: Sparse, b: Sparse, k: int) -> tuple[Sparse, Sparse]:
+def merge_at_once(a: Sparse, b: Sparse, k: int) -> tuple[Sparse, Callable[[], Sparse]]:
     """As `merge_topk`, for a GPU: with static shapes, and without reading values on the host."""
     many = a.k + b.k
     indices, order = torch.cat([a.indices, b.indices]).sort(stable=True)
@@ -225,8 +148,12 @@ def merge_at_once(a: Sparse, b: Sparse, k: int) -> tuple[Sparse, Sparse]:
     magnitudes[1:].masked_fill_(second, -1.0)
     indices[1:].masked_fill_(second, EMPTY)
     kept = largest_mask(magnitudes, k)
-    here, there = mask_positions(kept, k), mask_positions(~kept, many - k)
-    return Sparse(values[here], indices[here]), Sparse(values[there], indices[there])
+
+    def selected(mask: torch.Tensor, count: int) -> Sparse:
+        here = mask_positions(mask, count)
+        return Sparse(values[here], indices[here])
+
+    return selected(kept, k), lambda: selected(~kept, many - k)
 
 
 def in_order(parts: list[Sparse]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repro.core.errors import unknown_name
-from repro.fabric.sparse import gradients as sparse_host
+from repro.fabric.sparse import on_host
 from repro.fabric.sparse.gradients import EMPTY, Sparse, largest_mask, mask_positions
 
 SHORT = 1 << 15  # elements of a vector that is sorted without an estimate
@@ -110,7 +110,7 @@ def nan_magnitudes(vector: torch.Tensor) -> torch.Tensor:
 
 def rank_topk(vector: torch.Tensor, indices: torch.Tensor, k: int) -> torch.Tensor:
     """The k of these ascending indices of a CPU vector with the largest magnitudes, ascending, ties by index."""
-    return torch.from_numpy(sparse_host.largest_of(indices.numpy(), vector.detach().numpy(), k))
+    return torch.from_numpy(on_host.largest_of(indices.numpy(), vector.detach().numpy(), k))
 
 
 def guess_threshold(vector: torch.Tensor, k: int, deviations: float, least: int = 1) -> torch.Tensor:
@@ -125,7 +125,7 @@ def guess_threshold(vector: torch.Tensor, k: int, deviations: float, least: int 
 
 def indices_above(vector: torch.Tensor, bound: torch.Tensor, equal: bool = False) -> torch.Tensor:
     """Indices of all magnitudes of a CPU vector above the bound (or also `equal`), ascending; those of NaN too."""
-    return torch.from_numpy(sparse_host.indices_above(vector.detach().numpy(), bound.numpy(), equal))
+    return torch.from_numpy(on_host.indices_above(vector.detach().numpy(), bound.numpy(), equal))
 
 
 def first_equal(vector: torch.Tensor, bound: torch.Tensor, count: int) -> torch.Tensor:

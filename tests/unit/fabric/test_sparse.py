@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro.core.errors import FaultError, InputError
-from repro.fabric.sparse import selection
+from repro.fabric.sparse import on_host, selection
 from repro.fabric.sparse.collectives import doubling_allgather, gtopk_allreduce, topk_allgather
 from repro.fabric.sparse.gradients import EMPTY, Sparse, Wire, keep_topk, merge_at_once, merge_topk, sum_all
 from repro.fabric.virtual import fabric as virtual
@@ -51,9 +52,25 @@ def test_merging_on_the_cpu_and_on_a_gpu_gives_the_same_bits(seed):
         return Sparse(values, indices)
 
     a, b = part(50, seed % 4, seed % 5 == 0), part(50 - seed % 3, seed % 7, seed % 2 == 0)
-    for mine, other in zip(merge_topk(a, b, 40), merge_at_once(a, b, 40), strict=True):
+    (kept, rest), (kept_at_once, rest_at_once) = merge_topk(a, b, 40), merge_at_once(a, b, 40)
+    for mine, other in ((kept, kept_at_once), (rest(), rest_at_once())):
         assert torch.equal(mine.indices, other.indices)
         assert torch.equal(mine.values.view(torch.int32), other.values.view(torch.int32))
+
+
+@pytest.mark.parametrize("levels", [1, 2, 9, 10**6])
+def test_the_kth_largest_of_many_is_a_sorts(levels, monkeypatch):
+    """With ties, infinities, a sorted order that misleads the sample, and every k."""
+    monkeypatch.setattr(on_host, "MANY", 10)
+    draw = np.random.default_rng(levels)
+    for trial in range(40):
+        magnitudes = draw.integers(0, levels, 300).astype(np.float32)
+        magnitudes[: trial % 4] = np.inf
+        if trial % 3 == 0:
+            magnitudes[:: on_host.EVERY] = -1.0  # the whole sample
+        falling = np.sort(magnitudes)[::-1]
+        for k in range(1, 301, 7):
+            assert on_host.kth_largest(magnitudes, k) == falling[k - 1]
 
 
 @pytest.mark.parametrize("chunk", [1 << 20, 64, 16])
@@ -143,7 +160,8 @@ def test_merging_keeps_the_k_largest_sums_and_returns_the_rest(same):
         values = torch.randint(-9, 10, (2, k), generator=draw).float()
         first, second = places[:k].sort().values, places[k - same : 2 * k - same].sort().values
         a, b = Sparse(values[0], first.int()), Sparse(values[1], second.int())
-        kept, dropped = merge_topk(a, b)
+        kept, rest = merge_topk(a, b)
+        dropped = rest()
         both = dense(a) + dense(b)
         union = sorted({*first.tolist(), *second.tolist()})
         expected = sorted(sorted(union, key=lambda i: (-abs(both[i].item()), i))[:k])

@@ -70,6 +70,22 @@ def test_a_goal_for_other_machines_is_not_judged():
     assert not judge([], **given)[0]["met"]
 
 
+def test_a_goal_for_other_machines_says_what_it_requires():
+    given = {"what": "w", "number": "seconds.median", "at_most": 1.0, "machine": "cores >= 16"}
+    [elsewhere] = judge([row("auto", 4, 0.5)], **given)
+    assert elsewhere["value"] is None and not elsewhere["met"] and "cores >= 16" in goals.text([elsewhere])
+    [here] = judge([row("auto", 4, 0.5) | {"cores": 16}], **given)
+    assert here["met"] and here["not_here"] is None
+
+
+def test_a_bare_programs_number_stands_beside_the_goal():
+    rows = [row(name, nbytes, seconds) for nbytes in (4, 8) for name, seconds in (("ours", 3.0), ("bare", nbytes))]
+    given = {"what": "w", "number": "seconds.median", "by": ["bytes"], "at_most": 2.0}
+    short, long = judge(rows, **given, where={"name": "ours"}, floor={"name": "bare"})
+    assert (short["floor"], long["floor"]) == (4, 8) and short["value"] == long["value"] == 3.0
+    assert "a bare program 4" in goals.text([short])
+
+
 def test_what_only_some_rows_have_can_be_divided_by():
     rows = [row("ours", 4, 3.0, network="memory", bound_s=None), row("ours", 4, 3.0, network="links", bound_s=2.0)]
     given = {"what": "w", "number": "seconds.median / bound_s", "at_most": 2.0}

@@ -20,10 +20,10 @@ from repro.core.fields import check_fields
 from repro.core.paths import results_root
 from repro.experiment.config import experiment_names
 from repro.records.run_columns import scalar_entries
-from tests.bench import first_step, goals, gtopk_exchange, simulator
+from tests.bench import commands, first_step, goals, gtopk_exchange, simulator
 
 FOLDER = Path(__file__).parent
-FUNCTIONS = {"first-step": first_step, "gtopk": gtopk_exchange, "simulator": simulator}
+FUNCTIONS = {"commands": commands, "first-step": first_step, "gtopk": gtopk_exchange, "simulator": simulator}
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -1,11 +1,12 @@
-"""One training step without the harness: a script for torchrun that imports what a rank of the harness imports.
+"""Training without the harness: a script for torchrun that imports what a rank of the harness imports.
 
-Rank 0 prints when the step ended.
+It takes the number of steps (default: one). Rank 0 prints when the first step ended.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import time
 
 import torch
@@ -24,13 +25,17 @@ def main() -> None:
     dataset = data.load_dataset("mnist", standin="always")
     model = models.build_model("mnist_mlp", dataset.input_shape, dataset.classes, SEED)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    x, y = dataset.train.minibatches(BATCH, dist.get_world_size(), SEED)[dist.get_rank()]
-    functional.cross_entropy(model(x), y).backward()
-    for parameter in model.parameters():
-        dist.all_reduce(parameter.grad)
-    optimizer.step()
-    if dist.get_rank() == 0:
-        print("@" + json.dumps({"first_step": time.perf_counter()}), flush=True)
+    workers = dist.get_world_size()
+    minibatches = dataset.train.minibatches(BATCH, workers, SEED)
+    for step in range(int(sys.argv[1]) if len(sys.argv) > 1 else 1):
+        x, y = minibatches[step * workers + dist.get_rank()]
+        optimizer.zero_grad()
+        functional.cross_entropy(model(x), y).backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+        if step == 0 and dist.get_rank() == 0:
+            print("@" + json.dumps({"first_step": time.perf_counter()}), flush=True)
     dist.destroy_process_group()
 
 

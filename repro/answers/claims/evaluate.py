@@ -94,7 +94,7 @@ class Evidence:
     conditional: ConditionalVerdict | None = None
     decided_by: str = ""
     turns_at: str = ""
-    repeated: Sequence[float] = ()
+    repeated: Sequence[float] = field(default_factory=list)
     error: str = ""
     by_construction: str = ""
     implied: str = ""

@@ -82,10 +82,11 @@ class ClaimEvaluator:
     _made: dict[tuple[Sweeps | Runs, str], Runs] = field(default_factory=dict)
     _beside: dict[str, Mapping[int, Runs]] = field(default_factory=dict)
 
-    def verdicts(self) -> list[ClaimVerdict]:
-        """One a claim and kind of number, in the file's order."""
+    def verdicts(self, evidence: Callable[[Claim, str], Evidence | None] | None = None) -> list[ClaimVerdict]:
+        """One a claim and kind of number, in the file's order. evidence: by default of `evidence`."""
+        found = evidence or self.evidence
         return [
-            evaluate.judge_claim(claim, kind, self.evidence(claim, kind), self.file.effect(claim))
+            evaluate.judge_claim(claim, kind, found(claim, kind), self.file.effect(claim))
             for claim in self.file.claims
             for kind in KINDS
         ]

@@ -13,6 +13,7 @@ from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
+from repro.answers.claims.kept_evidence import evidence_key, judge_with_kept
 from repro.answers.figures import specification
 from repro.answers.figures.specification import Experiment
 from repro.answers.tables.runs import Runs
@@ -52,7 +53,10 @@ class Results:
     @cached_property
     def verdicts(self) -> list[ClaimVerdict]:
         """The verdict of every kind of number on every claim, in the file's order."""
-        return self.evaluator.verdicts()
+        if self.root is not None:
+            return self.evaluator.verdicts()
+        groups = {place: group.records.values() for place, group in self.shown.items()}
+        return judge_with_kept(self.evaluator, evidence_key(self.paper, groups))
 
     def claims(self, pattern: str, experiment: str | None = None) -> list[ClaimVerdict]:
         """The verdicts that have a number, of the claims whose names match a pattern such as `*-over-dense`."""

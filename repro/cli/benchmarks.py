@@ -48,6 +48,7 @@ def cmd_bench_collective(args: argparse.Namespace) -> None:
 def collective_overrides(args: argparse.Namespace) -> list[str]:
     """The overrides of `bench/collective` for the command's options; InputError for an invalid combination."""
     from repro.core.errors import InputError, unknown_name
+    from repro.core.without_pytorch import check_early
     from repro.fabric.option_names import CodecName
 
     testbeds = {
@@ -67,10 +68,8 @@ def collective_overrides(args: argparse.Namespace) -> list[str]:
         raise InputError(f"--density {args.density:g}: must be a share above 0, at most 1")
     if args.codec not in (codecs := get_args(CodecName)):
         raise unknown_name("codec", args.codec, codecs)
-    from repro.probes.shared.collectives import NAMES  # with PyTorch, which then no process for the plan imports
-
-    if args.name not in NAMES:
-        raise unknown_name("collective", args.name, NAMES)
+    check_early(lambda: check_name(args.name))
+    check_name(args.name)  # with PyTorch, which then no process for the plan imports
     name = "topk_ring" if args.allgather == "ring" else args.name
     network = "testbed" if args.fabric == "virtual" else "probe"
     values = {
@@ -88,6 +87,15 @@ def collective_overrides(args: argparse.Namespace) -> list[str]:
         f"{network}.gamma_s_per_byte": args.gamma,
     }
     return testbeds[args.fabric] + [f"{entry}={value}" for entry, value in values.items() if value is not None]
+
+
+def check_name(name: str) -> None:
+    """InputError for an unknown collective."""
+    from repro.core.errors import unknown_name
+    from repro.probes.shared.collectives import NAMES
+
+    if name not in NAMES:
+        raise unknown_name("collective", name, NAMES)
 
 
 def format_row(row: dict[str, Any]) -> str:

@@ -94,6 +94,7 @@ def _cores() -> int:
 
 
 NAMED = 12  # maximum number of variants or testbeds that `show` lists
+PAGE = "page.md.j2"  # a page's words
 OWN_SETUP = ": trained with the paper's own model, data and epochs"  # the runs here may have others
 
 
@@ -171,6 +172,7 @@ def format_experiment(shown: Shown, args: argparse.Namespace) -> str:
 
 def cmd_run(args: argparse.Namespace) -> None:
 
+    from repro.cli.pages import check_page
     from repro.launch.pool import Pools
     from repro.launch.run import prepare_job, say_left_out
 
@@ -184,6 +186,8 @@ def cmd_run(args: argparse.Namespace) -> None:
             plans = plan_runs(job.planned.runs, job.finished, job.expected, args.force)
             print(json.dumps(plan_rows(plans), indent=1) if args.json else format_plans(plans))
             return
+        if job.todo and builds_page(args.experiment, not args.no_report):
+            check_page(args.experiment)
         records, fault = job.execute(pools, not args.no_mlflow)
     if args.json:
         print(json.dumps([record.plain() for record in records], indent=1))
@@ -201,11 +205,14 @@ def cmd_run(args: argparse.Namespace) -> None:
 
 def draw_sweeps(args: argparse.Namespace) -> None:
     from repro.cli.draws import run_draws
+    from repro.cli.pages import check_page
     from repro.launch.pool import Pools
     from repro.launch.run import planned_here
 
     with Pools(args.fresh_ranks) as pools:
         planned = planned_here(args.experiment, args.overrides, args.scale, abs(args.draws), pools, not args.dry_run)
+    if not args.dry_run and builds_page(args.experiment, not args.no_report):
+        check_page(args.experiment)
     run_draws(args, planned.runs)
     if not args.dry_run and not args.json:
         show_where(args.experiment, not args.no_report, [])
@@ -263,6 +270,14 @@ def printed_for(run: Found, experiment: str) -> dict[str, float]:
     return {column: quoted[column][name] for column in columns if (name := run.identity.variant) in quoted[column]}
 
 
+def builds_page(ran: str, report: bool) -> bool:
+    """Whether a command that ran a paper or experiment ends with the page."""
+    from repro.core.config_folders import report_folder
+    from repro.experiment.config import paper_of
+
+    return report and ran == paper_of(ran) and (report_folder(ran) / PAGE).is_file()
+
+
 def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
     """Print where results are, how to see the page, and the MLflow address.
 
@@ -276,8 +291,8 @@ def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
     from repro.experiment.config import paper_of
 
     paper = paper_of(ran)
-    has_page = (report_folder(paper) / "page.md.j2").is_file()
-    builds = report and has_page and ran == paper
+    has_page = (report_folder(paper) / PAGE).is_file()
+    builds = builds_page(ran, report)
     print()
     if builds and (claims := answer_claims(paper)):
         print(f"{claims}\n", flush=True)

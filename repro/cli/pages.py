@@ -43,6 +43,17 @@ def cmd_report(args: argparse.Namespace) -> None:
         print(*opened, sep="\n")
 
 
+def check_page(paper: str) -> None:
+    """InputError for claims and figures of a page that cannot be read, before the runs that they are about."""
+    from repro.answers.claims.evidence import claims_of
+    from repro.answers.figures import specification
+    from repro.core.config_folders import report_folder
+
+    for name, read in {"claims.yaml": lambda _: claims_of(paper), "figures.yaml": specification.read}.items():
+        if (path := report_folder(paper) / name).is_file():
+            read(path)
+
+
 def answer_claims(paper: str) -> str:
     """A paper's headline claims as text; "" if it has none. It takes seconds, the pages a minute."""
     from repro.core import user_cache

@@ -128,14 +128,15 @@ def check_value(kind: type[BaseModel], path: str, value: Any) -> None:
 
 
 def checked_arguments(function: Callable[..., Any], arguments: dict[str, Any], where: str) -> dict[str, Any]:
-    """The keyword arguments of a function; InputError for the first that its annotation does not allow."""
+    """The keyword arguments of a function; InputError for the first that its annotation does not allow. They are
+    validated as JSON, as in `check_fields`."""
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError):  # a user's annotations for type checkers only
         return arguments
     for name in arguments.keys() & hints.keys():
         try:
-            TypeAdapter(hints[name]).validate_python(arguments[name], strict=True)
+            TypeAdapter(hints[name]).validate_json(json.dumps(arguments[name], default=str), strict=True)
         except PydanticUserError:
             continue
         except ValidationError as error:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 from repro.core.errors import InputError, unknown_name
 
@@ -137,3 +137,11 @@ def plugin_parameters(make: Callable[..., Any], passed: Collection[str]) -> dict
         and name not in passed
         and (parameter.default is parameter.empty or isinstance(parameter.default, PLAIN))
     }
+
+
+def plugin_annotations(make: Callable[..., Any]) -> dict[str, Any]:
+    """Parameter -> its type, of a class or function that declares them in a readable way."""
+    try:
+        return get_type_hints(make.__init__ if inspect.isclass(make) else make, include_extras=True)
+    except (NameError, TypeError, AttributeError):  # annotations for type checkers only
+        return {}

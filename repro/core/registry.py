@@ -103,7 +103,8 @@ class Registry:
             if self.adapter and own_code.is_place(place):
                 if not self.takes(name):
                     own_code.admit_plugin(place)  # registered by an installed package
-                return importlib.import_module(self.adapter).adapt_module(name, own_code.load_plugin(place))
+                code = own_code.load_plugin(place)  # before PyTorch, so that its own errors come at once
+                return importlib.import_module(self.adapter).adapt_module(name, code)
             if self.takes(name):
                 return self._own_class(own_code.load_plugin(place), name)
             module = importlib.import_module(place.partition(":")[0])

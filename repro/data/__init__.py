@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import sys
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -241,10 +242,24 @@ def _checked(source: ModuleType) -> str:
     return ", checksums right" if source.FILES else ""
 
 
-def check_entries(root: str | None, dataset: Mapping[str, Any]) -> None:
-    """InputError for a place of data that is no folder, and for an unknown choice of stand-ins."""
+def check_options(name: str, options: Mapping[str, Any], root: str | None = None) -> None:
+    """InputError for a place of data that is no folder, an unknown choice of stand-ins, and options of the data set
+    that its sizes do not allow."""
+    options = dict(options)
     files.search_places(root)
-    _check_mode(dataset.get("standin", "auto"))
+    _check_mode(options.pop("standin", "auto"))
+    used = augmentation.split_augmentation(_options(name, options))[1]
+    files.limited_count("validation", used.pop("validation", None), sys.maxsize)  # of how many, only the files tell
+    if hasattr(source := load_source(name), "shapes"):
+        source.shapes(**used)
+
+
+def check_obtainable(config: RunConfig) -> None:
+    """NotHere if a run needs files that are not on this machine and that nobody may download."""
+    name, root = config.dataset.name, config.data.root
+    source, required = load_source(name), config.dataset.options.get("standin") == "never"
+    if required and not (config.timing_only or is_generated(source) or source.FILES or source.find(root)):
+        raise NotHere(missing_message(name, root))
 
 
 def _check_mode(standin: str) -> None:

@@ -43,22 +43,36 @@ def expand_runs(
     composed = configs.compose_experiment(experiment, overrides, scale, conditions)
     runs: list[Run] = []
     first: Point | None = None
+    for config, ranks, ours in expand_configs(composed, lacking):
+        differing = changed_paths(config, ours, composed.plain, composed.composer)
+        minor = [*minor_paths({group: getattr(config, group).roles() for group in PLUGINS})]
+        point = Point(experiment, config.model_copy(update={"changed": differing, "minor": minor}), ranks)
+        first = first or point
+        runs += point.sweep(composed.seeds[0], number_of_draws) if number_of_draws else point.runs(composed.seeds)
+    if number_of_draws and first and not runs:
+        draws.check_draws(first.config)  # raises the reason
+    _check_profiles(runs)
+    return runs
+
+
+def expand_configs(
+    composed: configs.Composed, lacking: list[NotHere] | None = None
+) -> Iterator[tuple[RunConfig, int, list[str]]]:
+    """The checked configuration of each variant on each testbed, its number of ranks, and the overrides of its variant
+    and testbed. lacking: as of `expand_runs`."""
     for testbed, entries in composed.testbeds.items():
         conditions, selected = grid.split_overrides(entries)
         for variant in grid.select_variants(composed.variants, selected):
+            point = compose_point(composed.composer, variant, testbed, conditions, composed.plain)
             try:
-                point = Point.of(experiment, composed.composer, variant, testbed, conditions, composed.plain)
+                config = resolve_testbed(check_fields(RunConfig, point))
+                ranks = check_config(config)
             except NotHere as error:
                 if lacking is None:
                     raise
                 lacking.append(error)
                 continue
-            first = first or point
-            runs += point.sweep(composed.seeds[0], number_of_draws) if number_of_draws else point.runs(composed.seeds)
-    if number_of_draws and first and not runs:
-        draws.check_draws(first.config)  # raises the reason
-    _check_profiles(runs)
-    return runs
+            yield config, ranks, [*variant.overrides, *conditions, *variant.swept]
 
 
 def compose_point(
@@ -80,24 +94,6 @@ class Point:
     experiment: str
     config: RunConfig
     ranks: int
-
-    @classmethod
-    def of(
-        cls,
-        experiment: str,
-        composer: Composer,
-        variant: grid.Variant,
-        testbed: str,
-        conditions: Sequence[str],
-        plain: Sequence[str],
-    ) -> Point:
-        """conditions: the overrides of the testbed; plain: the user's overrides of one value each."""
-        composed = compose_point(composer, variant, testbed, conditions, plain)
-        config = resolve_testbed(check_fields(RunConfig, composed))
-        ranks = check_config(config)
-        differing = changed_paths(config, [*variant.overrides, *conditions, *variant.swept], plain, composer)
-        minor = [*minor_paths({group: getattr(config, group).roles() for group in PLUGINS})]
-        return cls(experiment, config.model_copy(update={"changed": differing, "minor": minor}), ranks)
 
     def run(self, config: RunConfig, seed: int) -> Run:
         seeded = config.model_copy(update={"seed": seed})

@@ -103,5 +103,7 @@ def check_config(config: RunConfig) -> int:
     launcher.check(needed)
     check_program(config)
     dataset = config.dataset.name
+    home_module("dataset").check_options(dataset, config.dataset.options, config.data.root)
+    home_module("model").check_options(config.model.name, config.model.options)
     home_module("model").check_takes(config.model.name, home_module("dataset").input_kind(dataset), dataset)
     return needed

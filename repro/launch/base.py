@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from repro.core.without_pytorch import gpu_devices, is_imported
 from repro.experiment.needs import Needs
 from repro.experiment.testbeds import Testbed
 
@@ -57,6 +58,8 @@ class Launcher(ABC):
 
     def gpus(self) -> bool:
         """Whether the ranks will have GPUs."""
+        if not is_imported() and not gpu_devices():
+            return False  # at once
         import torch
 
         return torch.cuda.is_available()

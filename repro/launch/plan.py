@@ -9,18 +9,17 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro.core import errors, user_cache
-from repro.core.declared_options import check_declared
-from repro.core.errors import InputError
-from repro.core.fields import check_fields, check_value
+from repro.core import config_folders, errors, user_cache
+from repro.core.errors import NotHere
+from repro.core.fields import check_value
 from repro.core.paths import PACKAGE
 from repro.core.processes import safe_environment
-from repro.core.registry import PLUGINS, home_module
-from repro.experiment import files
+from repro.core.registry import home_module
+from repro.core.without_pytorch import check_early, gpu_devices
 from repro.experiment.run import Run
 from repro.launch.local import rank_environment
 from repro.launch.pool import Pools
@@ -65,7 +64,7 @@ def plan_runs(
     if (answer := user_cache.load_cached("plan", key)) is not None:
         sys.stderr.write(answer["stderr"])
     else:
-        check_given(names, overrides, scale)
+        check_early(lambda: check_runs(names, overrides, scale, fetch))
         check_quoted(names)
         answer = ask_helper(request, pools)
         if (watched := answer.pop("watched")) is not None:
@@ -81,56 +80,30 @@ def check_quoted(names: Sequence[str]) -> None:
         quoted_numbers(name)
 
 
-def check_given(names: Sequence[str], overrides: Sequence[str], scale: str) -> None:
-    """InputError for a scale or override that an experiment does not have, or a value that cannot be; without importing
-    PyTorch, which takes seconds. What only a plugin's code knows is checked later."""
-    from repro.experiment import config, expand, grid, plugins
+def check_runs(names: Sequence[str], overrides: Sequence[str], scale: str, fetch: bool) -> None:
+    """InputError for a scale, override or value that cannot be, as far as neither data nor models need to be read."""
+    from repro.experiment import config, grid
     from repro.experiment.compose import Composer, value_of
+    from repro.experiment.expand import expand_configs
     from repro.experiment.schema import RunConfig
-    from repro.experiment.sources import is_made_by_code
-    from repro.experiment.testbeds import kind_of
-    from repro.launch import launcher_for
 
     for name in names:
         configured, _ = config.read_choices(name, overrides)
-        base = grid.keep_single_values(configured)
         words = [each for override in configured for each in grid.split_values(override) or [override]]
         Composer(name, scale).check(words)
-        values = list(filter(None, map(value_of, words)))
-        for path, value in values:
+        for path, value in filter(None, map(value_of, words)):
             check_value(RunConfig, path, value)
-        named = {group: plugin for group, _, plugin in (each.partition("=") for each in base) if group in PLUGINS}
-        for path, value in values:
-            check_option(named, path, value)
-        if not overrides or any(is_made_by_code(*each.split("=", 1)) for each in base):  # which imports PyTorch
-            continue
-        composed = config.compose_experiment(name, overrides, scale)
-        if not (composed.variants and composed.testbeds):
-            continue
-        # the errors of other points come later, in the same order
-        testbed, conditions = next(iter(composed.testbeds.items()))
-        point = expand.compose_point(composed.composer, composed.variants[0], testbed, conditions, composed.plain)
-        kind_of(point["testbed"])
-        chosen = {group: point[group]["name"] for group in PLUGINS}
-        for path, value in values:
-            check_option(chosen, path, value)
-        checked = check_fields(RunConfig, point, context=plugins.CHECKED)
-        launcher_for(checked.testbed)
-        home_module("metric").check_metric(point["metric"], point["dataset"]["name"], point["targets"])
-        home_module("dataset").check_entries(checked.data.root, point["dataset"])
-
-
-def check_option(chosen: Mapping[str, str], path: str, value: object) -> None:
-    """InputError for the value of an option that a plugin's source declares otherwise, and for a text where its default
-    is a number; the rest its code checks. chosen: group -> plugin."""
-    group, _, option = path.partition(".")
-    if group not in chosen:
-        return
-    default = files.group_file(group, chosen[group]).get(option) if files.is_there(group, chosen[group]) else None
-    if isinstance(default, int | float) and isinstance(value, str):
-        raise InputError(f"{path}={value}: must be {'true or false' if isinstance(default, bool) else 'a number'}")
-    if option.isidentifier():
-        check_declared(group, chosen[group], {option: value})
+    # the project's own files are right, which takes seconds of a paper's experiments
+    others = config_folders.config_folders()[1:] or config_folders.experiment_files()
+    for name in names if overrides or others else ():
+        lacking: list[NotHere] = []
+        made = False
+        for checked, _, _ in expand_configs(config.compose_experiment(name, overrides, scale), lacking):
+            made = True
+            if fetch:
+                home_module("dataset").check_obtainable(checked)
+        if lacking and not made and len(names) == 1:
+            raise lacking[0]
 
 
 def ask_helper(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
@@ -163,6 +136,6 @@ def plan_inputs() -> dict[str, Any]:
         "python": [sys.executable, sys.version],
         "variables": {name: value for name, value in variables.items() if name not in OUTPUT_VARIABLES},
         "machine": [socket.gethostname(), platform.platform(), sorted(os.sched_getaffinity(0))],
-        "gpus": sorted(glob.glob("/dev/nvidia[0-9]*")),
+        "gpus": gpu_devices(),
         "folder": os.getcwd(),
     }

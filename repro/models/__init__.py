@@ -60,7 +60,7 @@ def build_model(
     options: the model's options; None stands for the default. InputError for unknown names and options, invalid values,
     and unsuitable inputs.
     """
-    used = _options(name, options)
+    used = check_options(name, options)
     if torch.device(device).type == "meta":
         return _on_meta(name, tuple(input_shape), classes, tuple(used.items()))
     with torch.random.fork_rng(devices=[]):
@@ -154,7 +154,8 @@ def option_defaults(name: str) -> dict[str, Any]:
     return {parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
 
 
-def _options(name: str, options: dict[str, Any]) -> dict[str, Any]:
+def check_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options that are not None; InputError for unknown names and invalid values."""
     valid = option_defaults(name)
     for option in options:
         if option not in valid:

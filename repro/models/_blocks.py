@@ -229,4 +229,5 @@ def adapt_module(name: str, factory: Any) -> Any:
     defaults = {key: None if option.default is option.empty else option.default for key, option in options.items()}
     keywords = [option.replace(kind=option.KEYWORD_ONLY, default=defaults[key]) for key, option in options.items()]
     build.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    build.__annotations__ = own_code.plugin_annotations(factory)
     return SimpleNamespace(build=build, TAKES=ANYTHING, __file__=inspect.getsourcefile(factory))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from repro.core import errors, own_code
 from repro.core.errors import InputError, ReproError, exhausted_memory
+from repro.core.without_pytorch import require_pytorch
 
 if TYPE_CHECKING:
     import torch
@@ -94,6 +95,7 @@ class Own:
 
     @cached_property
     def _read(self) -> tuple[Dataset, torch.Tensor]:
+        require_pytorch()  # it may take long
         return self._built({})
 
     def _made(self, options: dict[str, Any]) -> tuple[Dataset, torch.Tensor]:

@@ -38,6 +38,14 @@ CASES = {
     "strategy=dsync strategy.codec=gzip": "quantize8",
     "strategy=dsync strategy.algorithm=star": "ring_pipelined",
     "imbalance=random_one imbalance.delay_s=-1": "0 or more",
+    "strategy=pipe_sgd strategy.warmup_epochs=99": "less than epochs=10",
+    "strategy=ps_default strategy.push=nope": "after, batches, layerwise",
+    "dataset=imagenet dataset.standin=never": "train/<class>/*.JPEG",
+    "dataset.images=0": "1 or more",
+    "dataset.validation=0": "1 or more",
+    "model=lstm_ptb": "takes text, and mnist is images",
+    "dataset=ptb": "ptb is text",
+    "model=./fails.py:Net": "fails.py:1: ZeroDivisionError",
     "model=./nets.py:Net model.depht=3": "model.depth",
     "model=./nets.py:Net model.depth=deep": "a whole number",
 }
@@ -67,6 +75,9 @@ COMMANDS = {
     "profile resnet18 --batch 9999999999": "or less",
     "price dsnc": "dsync",
     "price powersgd --model mnist_mpl": "mnist_mlp",
+    "bench collective nope": "ring_pipelined",
+    "profile resnet18 --dataset ptb": "ptb is text",
+    "profile resnet18 dataset.images=0": "1 or more",
     "bench collective ring --ranks 0": "1 or more",
     "bench collective ring --bytes 3": "4 or more",
     "bench collective gtopk --density 2": "at most 1",
@@ -82,12 +93,13 @@ for override in {list(CASES)}:
 print("torch" in sys.modules, "repro.launch.plan_process" in sys.modules)"""
     (tmp_path / "nets.py").write_text(NETS)
     (tmp_path / "broken.py").write_text("def f(:\n")
+    (tmp_path / "fails.py").write_text("Net = 1 / 0\n")
     surroundings = {"REPRO_RESULTS": str(tmp_path), "PATH": ""}  # no helper process either
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=surroundings, cwd=tmp_path)
     assert done.stdout.split() == ["False", "False"], done.stderr
     lines = done.stderr.splitlines()
     for line, (override, allowed) in zip(lines, CASES.items(), strict=True):
-        assert override.partition("=")[0].partition(".")[0] in line or ".py" in line, line
+        assert override.partition("=")[0].partition(".")[0] in line or ".py" in line or "data set" in line, line
         assert allowed in line, line
 
 

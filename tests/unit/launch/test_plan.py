@@ -105,20 +105,21 @@ with Pools() as pools:
 
 
 def test_a_value_of_a_wrong_type_is_refused_without_torch(tmp_path):
-    """So would the complete configuration, which imports PyTorch and also resolves references to other values."""
+    """So is the complete configuration, which also resolves references to other values."""
     code = """
 import sys
 from repro.core.errors import InputError
+from repro.core.without_pytorch import check_early
 from repro.launch import plan
 wrong = ["epochs=x", "optimizer.lr=x", "strategy=dsync,topk batch=20,0", "device=gpu", "numerics.precision=tf33"]
 options = ["strategy=pipe_sgd strategy.k=3", "strategy=pipe_sgd strategy.K=x", "optimizer.lrate=1"]
 for given in (*wrong, *options, "testbed.alpha=1", "testbed.kind=x"):
     try:
-        plan.check_given(["pipesgd/fig4-mnist"], given.split(), "quick")
+        check_early(lambda: plan.check_runs(["pipesgd/fig4-mnist"], given.split(), "quick", True))
     except InputError as error:
         print(str(error).partition("; ")[0])
 for given in ("epochs=${batch}", "strategy=pipe_sgd strategy.K=3", "testbed=virtual testbed.alpha_s=1e-3", "seeds=0,1"):
-    plan.check_given(["pipesgd/fig4-mnist"], given.split(), "quick")
+    check_early(lambda: plan.check_runs(["pipesgd/fig4-mnist"], given.split(), "quick", True))
 print("torch" in sys.modules)
 """
     assert python(tmp_path, code) == [
@@ -128,7 +129,7 @@ print("torch" in sys.modules)
         "device=gpu: must be auto, cpu or cuda",
         "numerics.precision=tf33: must be fp32, tf32 or bf16",
         "strategy pipe_sgd: unknown option 'strategy.k'",
-        "strategy.K=x: must be a number",
+        "strategy.K=x: must be a whole number",
         "unknown option 'optimizer.lrate'",
         "unknown option 'testbed.alpha'",
         "unknown testbed.kind 'x'",

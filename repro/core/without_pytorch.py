@@ -170,7 +170,7 @@ def _attribute(owner: str, name: str) -> _Placeholder:
 
 
 class _Module(ModuleType):
-    __file__ = __cached__ = None  # asked for by the import itself
+    __path__ = __file__ = __cached__ = None  # type: ignore[assignment] # asked for by the import itself
 
     def __getattr__(self, name: str) -> _Placeholder:
         return _attribute(self.__name__, name)

@@ -68,3 +68,28 @@ def test_what_is_there_stays(tmp_path, capsys):
     assert main(["new", "strategy", "mine", "--out", str(tmp_path)]) == 2
     assert "test_mine.py: exists" in capsys.readouterr().err
     assert [path.read_text() for path in tmp_path.iterdir()] == ["kept"]
+
+
+SPOILT = [
+    ("experiment/mine/table1.yaml", "codec=truncate16", "codec=truncate17", "must be none, truncate16"),
+    ("testbed/paper/mine.yaml", "alpha_s: 5.0e-5", "alpha: 5.0e-5", "nearest: testbed.alpha_s"),
+    ("reports/mine/claims.yaml", "verb: speedup", "verb: spedup", "must be value, best, ratio, speedup"),
+    ("reports/mine/figures.yaml", "kind: bar", "kind: bars", "must be bar, dot"),
+]
+
+
+@pytest.mark.parametrize("options", [(), ("--draws", "4")], ids=["runs", "draws"])
+@pytest.mark.parametrize(("name", "right", "wrong", "allowed"), SPOILT, ids=[case[0] for case in SPOILT])
+def test_what_is_wrong_in_a_paper_s_files_is_told_before_its_runs(
+    tmp_path, monkeypatch, capsys, name, right, wrong, allowed, options
+):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "paper", "mine"]) == 0
+    file = Path("mine/mine", name)
+    text = file.read_text()
+    assert right in text
+    file.write_text(text.replace(right, wrong))
+    assert main(["run", "mine", "--config-dir", "mine/mine", "--no-mlflow", *options]) == 2
+    assert allowed in capsys.readouterr().err.splitlines()[-1]
+    assert not [*tmp_path.glob("results/mine/*/*")]

@@ -42,10 +42,12 @@ class Outcome:
 class ConditionalVerdict:
     """The verdict over the draws at which the paper's own baseline comes out as printed.
 
-    draws: of the baseline. baseline: our number for it over these. factor: that over the paper's. verdict: None where
-    the claim's number is known at fewer than LEAST_REPRODUCING of the reproducing draws, and not at all draws.
+    what: the baseline's name. draws: of it. baseline: our number for it over these. factor: that over the paper's.
+    verdict: None where the claim's number is known at fewer than LEAST_REPRODUCING of the reproducing draws, and not at
+    all draws.
     """
 
+    what: str
     reproducing: int
     draws: int
     baseline: Interval | None
@@ -57,7 +59,7 @@ class ConditionalVerdict:
         """How far our baseline is from the paper's."""
         if self.factor is None:
             return None
-        return AtBaseline(self.factor, reproduced=self.share.at_least(OUR_BASELINE))
+        return AtBaseline(self.what, self.factor, reproduced=self.share.at_least(OUR_BASELINE))
 
     @property
     def share(self) -> Share:
@@ -153,7 +155,8 @@ def judge_claim(claim: Claim, kind: str, evidence: Evidence | None, effect: Effe
     else:
         verdict = conclude_verdict(claim, evidence, effect).implied(evidence.implied)
     estimate, conditional = evidence_interval(claim, evidence), evidence.conditional
-    factor = claim.paper.factor(estimate.point) if claim.about != "accuracy" or claim.is_ratio else None
+    sized = effect is None or not effect.implies(*claim.widened)  # "longer" is no number to divide by
+    factor = claim.paper.factor(estimate.point) if sized and (claim.about != "accuracy" or claim.is_ratio) else None
     if factor is not None and not math.isclose(factor, estimate.point):  # over 1 it repeats our number
         verdict = replace(verdict, factor=factor)
     verdict = replace(verdict, baseline=conditional.at_baseline if conditional else None, turns_at=evidence.turns_at)

@@ -245,7 +245,7 @@ class ClaimEvaluator:
         verdict = None
         if known and (len(known) >= LEAST_REPRODUCING or len(known) == len(baseline)):
             verdict = verdict_of(sample_of(known), *claim.widened, self.file.effect(claim))
-        return ConditionalVerdict(len(reproducing), len(baseline), interval, factor, verdict)
+        return ConditionalVerdict(printed.what, len(reproducing), len(baseline), interval, factor, verdict)
 
     def runs_at_draws(self, runs: Sweeps | Runs, errors: Residuals | None) -> Runs:
         """The runs of all draws of sweeps, or of draws of the simulation's error alone; computed once."""

@@ -128,12 +128,13 @@ def range_within_90(values: Sequence[float]) -> tuple[float, float]:
 class Interval:
     """A point, and the range around it that holds 90 % of the draws, or all seeds and repetitions.
 
-    The point is the number as configured, or the median draw where that is not within the range.
+    The point is the number as configured, or the median draw (`median`) where that is not within the range.
     """
 
     low: float
     point: float
     high: float
+    median: bool = False
 
     @classmethod
     def of(cls, point: float, sample: Sample) -> Interval:
@@ -141,7 +142,8 @@ class Interval:
         known = [value for value in sample.values if not math.isnan(value)] or [point]
         low, high = range_within_90(known) if sample.drawn else (min(known), max(known))
         if sample.drawn and not low < point < high:
-            point = median_low(known)  # the number of a draw: the mean of the middle two may be none's
+            middle = median_low(known)  # the number of a draw: the mean of the middle two may be none's
+            return replace(cls(low, middle, high).around(middle), median=not math.isclose(middle, point))
         return cls(low, point, high).around(point)
 
     def around(self, point: float) -> Interval:
@@ -183,8 +185,9 @@ class Effect:
 
 @dataclass(frozen=True)
 class AtBaseline:
-    """Our baseline over the paper's printed one; reproduced: enough draws come out as printed."""
+    """Our baseline (`what`) over the paper's printed one; reproduced: enough draws come out as printed."""
 
+    what: str
     factor: float
     reproduced: bool
 
@@ -225,18 +228,19 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """`smaller: 0.44 of the paper's, at another baseline (11 times the paper's)`"""
-        return self._words(", at another baseline ({})", factor_text)
+        """`smaller: 0.44 of the paper's, at another baseline (dense S-SGD's images/s: 11 times the paper's)`"""
+        return self._words(", at another baseline ({what}{factor})", factor_text)
 
     @property
     def label(self) -> str:
         """`smaller: 0.44 of the paper's, baseline 11×`: the words in short, for a picture."""
-        return self._words(", baseline {}", times_text)
+        return self._words(", baseline {factor}", times_text)
 
     def _words(self, baseline: str, describe: Callable[[float], str]) -> str:
         by = f": {factor_text(self.factor)}" if self.answer in OFF and self.factor not in (None, 1.0) else ""
         if self.judged and self.baseline and not self.baseline.reproduced:
-            by += baseline.format(describe(self.baseline.factor))
+            what = f"{self.baseline.what}: " if self.baseline.what else ""
+            by += baseline.format(what=what, factor=describe(self.baseline.factor))
         return self.answer + by
 
     @property

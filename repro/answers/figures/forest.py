@@ -29,8 +29,8 @@ def forest_picture(files: Files, rows: pd.DataFrame, title: str) -> Markdown:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items())
     alt = f"A line for each headline claim with the paper's number and ours: {counts}."
     caption = (
-        "Marks are our number over the paper's (dashed: equal; grey box: the paper's range), with the range of nine in "
-        "ten [draws](index.md#legend), or of all seeds. A bar stands at no effect. A claim without a mark has no ratio."
+        "Marks are our number over the paper's, or the middle of its range (grey box), with the range of nine in ten "
+        "[draws](index.md#legend), or of all seeds. A bar stands at no effect. A claim without a mark has no ratio."
     )
     return files.picture(
         lambda width: draw_forest(rows, title), title, "headlines", fit_cell(alt), caption, rows, narrow=False

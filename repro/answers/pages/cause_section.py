@@ -121,13 +121,8 @@ class CauseSection:
         return f"C{self.numbers[second.claim.id]}: {second.claim.paper.shown}, {shown(second, 'with_cause')}"
 
     @property
-    def any_rival(self) -> bool:
-        """Whether tested causes exclude each other."""
-        return any(step.status == RIVAL for step in self.steps)
-
-    @property
     def unexplained(self) -> Sequence[str]:
-        """The claims that no cause of theirs brings to the paper's number: `C3 (S2VT: over BSP)`."""
+        """The claims that no cause brings to the paper's number without being excluded: `C3 (S2VT: over BSP)`."""
         return [
             f"C{self.numbers[name]} ({self.label(steps[0].headline.claim)})"
             for name, steps in self.by_claim.items()

@@ -69,9 +69,18 @@ class ClaimTables:
 
     @property
     def headline_table(self) -> Markdown:
-        """A row for each headline: claim, paper, ours, verdict, reason."""
-        rows = [self._row(each) | {"reason": self._short_reason(each)} for each in self.headlines]
-        return self.files.text_table(tables.frame_of_cells(rows), "headlines")
+        """A row for each headline: claim, paper with what counts as its number (`counts_as`), ours, verdict, reason."""
+        rows = [
+            {name: cell if name != "paper" else self._printed(each.claim) for name, cell in self._row(each).items()}
+            | {"reason": self._short_reason(each)}
+            for each in self.headlines
+        ]
+        table = tables.frame_of_cells(rows).rename(columns={"paper": "paper (size; effect that count)"})
+        return self.files.text_table(table, "headlines")
+
+    def _printed(self, claim: Claim) -> Markdown:
+        """`2.0–3.2× (1.80 to 3.52×; above 1.05×)`"""
+        return Markdown(f"{claim.paper.shown} ({self.counts_as(claim)})")
 
     def _row(self, judged: ClaimVerdict) -> dict[str, str]:
         """The row of a claim in every table: claim, paper, ours, verdict."""
@@ -237,8 +246,13 @@ class ClaimTables:
         } | cells
 
     def judged_by(self, claim: Claim) -> str:
-        """`1.05 to 1.16×; above 1.05×; since 2026-11-26`: the range with its tolerance, the direction with its margin,
-        and since when they are fixed, if not since the file's date."""
+        """`1.05 to 1.16×; above 1.05×; since 2026-11-26`: `counts_as`, and since when it is fixed, if not since the
+        file's date."""
+        since = max(filter(None, (claim.fixed, claim.tolerance.fixed)), default=self.file.fixed)
+        return "; ".join([self.counts_as(claim), *([f"since {since}"] if since != self.file.fixed else [])])
+
+    def counts_as(self, claim: Claim) -> str:
+        """`1.05 to 1.16×; above 1.05×`: the range with its tolerance, and the direction with its margin."""
         about = wording.POINTS if claim.in_points else claim.about
         low, high = (None if end is None else wording.value(claim.paper, end, about) for end in claim.widened)
         unit = " points" if claim.in_points else {"x": TIMES, "%": " %"}.get(claim.paper.unit, "")
@@ -249,8 +263,7 @@ class ClaimTables:
         if effect:
             end = effect.band[effect.side == "above"]
             parts.append(f"{effect.side} {wording.value(claim.paper, end, about)}{unit}")
-        since = max(filter(None, (claim.fixed, claim.tolerance.fixed)), default=self.file.fixed)
-        return "; ".join([*parts, *([f"since {since}"] if since != self.file.fixed else [])])
+        return "; ".join(parts)
 
     @property
     def changed(self) -> Mapping[str, str]:

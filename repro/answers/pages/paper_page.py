@@ -139,7 +139,10 @@ class PaperPage:
     @cached_property
     def claims(self) -> ClaimTables:
         statuses = {
-            (step.cause.experiment, step.headline.claim.id): step.status for step in self.steps if step.cause.experiment
+            (step.cause.experiment, each.claim.id): step.status
+            for step in self.steps
+            if step.cause.experiment
+            for each in (*step.second, step.headline)
         }
         return ClaimTables(self.paper, self.file, self.by_claim, self.results.experiments, self.files, statuses)
 

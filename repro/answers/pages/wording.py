@@ -48,7 +48,8 @@ def interval(paper: Paper, estimate: Interval, about: str = "time", part: str = 
     ends = f"{low} to {high}" if low != high else point
     if part:
         return {"point": point, "range": ends}[part] + unit
-    return f"{point}{unit}" + (f" ({ends})" if low != high else "")
+    of_draw = "; median draw" if estimate.median else ""
+    return f"{point}{unit}" + (f" ({ends}{of_draw})" if low != high else "")
 
 
 def value(paper: Paper, number: float, about: str = "time", digits: int = 3) -> str:
@@ -56,7 +57,7 @@ def value(paper: Paper, number: float, about: str = "time", digits: int = 3) -> 
     four decimals, with two digits as percentage points."""
     if about == POINTS:
         return f"{100 * number:+.{1 if abs(number) >= 0.0095 else 2}f}"
-    if about == "accuracy" and paper.unit != "x" and abs(number) <= 1:
+    if about == "accuracy" and not paper.unit and abs(number) <= 1:
         points = f"{100 * number:.1f}" if abs(number) >= 0.0095 else f"{100 * number:.2f}"
         return points if digits == 2 else f"{number:.4f}"
     return format_number(100 * number if paper.unit == "%" else number, digits)
@@ -122,9 +123,10 @@ def short_reason(judged: ClaimVerdict, file: File) -> str:
     """The first reason in a few words; a dash if the claim holds as printed without a caveat."""
     if listed := reasons([judged], file):
         return Markdown(listed[0].short or listed[0].cause)
-    if judged.verdict.answer == BY_CONSTRUCTION:
-        named = (each.short for each in file.reasons if judged.claim.id in each.claims and each.short)
-        return next(named, "An assumed input alone sets this number.")
+    if judged.verdict.answer in UNJUDGED:
+        named = [Markdown(each.short) for each in file.reasons if judged.claim.id in each.claims and each.short]
+        if named or judged.verdict.answer == BY_CONSTRUCTION:
+            return named[0] if named else "Assumed inputs alone set this number."
     if not judged.verdict.as_printed and judged.evidence.decided_by not in ("", NONE):
         return f"It depends most on an assumed input, {judged.evidence.decided_by}."
     return DASH if judged.verdict.judged else unjudged_reason(judged) or DASH

@@ -68,7 +68,7 @@ def test_each_side_gets_the_most_draws_that_a_headline_asks_for():
 
 def test_the_baseline_alone_is_drawn_on_while_it_may_be_the_papers():
     def of_baseline(reproducing, draws, verdict=None):
-        conditional = ConditionalVerdict(reproducing, draws, None, 2.0, verdict)
+        conditional = ConditionalVerdict("dense", reproducing, draws, None, 2.0, verdict)
         return draws_of(64, 64, sides=[side("number", 64), side("baseline", 64, 3.0)], conditional=conditional,
                         of_baseline=["baseline"])  # fmt: skip
 

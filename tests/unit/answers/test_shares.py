@@ -140,11 +140,16 @@ def test_a_word_says_by_how_much_ours_is_off_and_whether_the_baseline_is_the_pap
     assert off.text == "smaller: 0.44 of the paper's (effect in 64, size in 0 of 64 draws)"
     turned = replace(Verdict(OPEN, size, turns_at="below 1 ms (alpha)"), size=size)
     assert "the effect holds below 1 ms" in turned.text and "it holds below" in replace(turned, size=None).text
-    at = {name: AtBaseline(11.3, reproduced) for name, reproduced in (("same", True), ("another", False))}
+    at = {
+        name: AtBaseline("dense S-SGD", 11.3, reproduced) for name, reproduced in (("same", True), ("another", False))
+    }
     larger = Verdict(LARGER, size, factor=2.7, baseline=at["same"])
     assert larger.text == f"larger: 2.7 times the paper's (0 of 64 draws; baseline 11{TIMES})"
     for word in {*HEADINGS} - {NOT_JUDGED, *GIVEN}:  # agreement and disagreement alike
-        assert Verdict(word, baseline=at["another"]).words == f"{word}, at another baseline (11 times the paper's)"
+        assert (
+            Verdict(word, baseline=at["another"]).words
+            == f"{word}, at another baseline (dense S-SGD: 11 times the paper's)"
+        )
     assert "baseline" not in Verdict(CONSISTENT, baseline=at["another"]).words
 
 
@@ -153,7 +158,7 @@ def test_an_interval_holds_nine_in_ten_of_the_draws_or_all_seeds():
     assert Interval.of(50.0, draws(*values)) == Interval(5.0, 50.0, 95.0)
     assert Interval.of(50.0, Sample(values, drawn=False)) == Interval(0.0, 50.0, 100.0)
     for best_guess in (5.0, 95.0, 101.0):  # at an end of the draws, or beyond, it stands for none of them
-        assert Interval.of(best_guess, draws(*values)) == Interval(5.0, 50.0, 95.0)
+        assert Interval.of(best_guess, draws(*values)) == Interval(5.0, 50.0, 95.0, median=True)
     shares = [0.0] * 8 + [0.25] * 4 + [1.0] * 4  # of four networks: no draw has the mean of the middle two
     assert Interval.of(0.0, draws(*shares)) == Interval(0.0, 0.0, 1.0)
     assert Share(1, 2, drawn=False).text == "1 of 2" and math.isnan(Interval.of(math.nan, draws(math.nan)).low)

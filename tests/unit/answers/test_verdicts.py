@@ -146,9 +146,22 @@ def test_phases_are_those_of_breakdown_runs_where_there_are_any():
     assert numbers(value_of(verb="value", over=None), rows).values == {0: 1.0, 1: 1.1}
 
 
+def test_a_claim_without_a_printed_size_has_no_factor(tmp_path):
+    longer = CLAIM | {"paper": {"low": 1.0, "shown": "longer", "unit": "x"}, "tolerance": {"absolute": 0}}
+    few = Sample([0.7] * 64, drawn=True)
+    for claim, factor in ((CLAIM, 0.35), (longer, None)):
+        assert verdict(tmp_path, claim, of(0.7, sample=few)).verdict.factor == factor
+
+
+def test_a_number_that_is_the_median_draws_says_so(tmp_path):
+    found = verdict(tmp_path, CLAIM, of(2.4, sample=Sample([1.0] * 3 + [2.5, 2.6] * 31, drawn=True)))
+    assert wording.ours(found).endswith("median draw)")
+    assert "median" not in wording.ours(verdict(tmp_path, CLAIM, of(2.55, sample=Sample([2.5, 2.6] * 32, drawn=True))))
+
+
 def test_draws_make_the_range_and_the_share_and_repetitions_the_range(tmp_path):
     found = verdict(tmp_path, CLAIM, of(2.4, sample=Sample([1.0] * 3 + [2.5] * 61, drawn=True)))
-    assert found.estimate == Interval(2.5, 2.5, 2.5)  # 90 % of the draws; the best guess is none of them
+    assert found.estimate == Interval(2.5, 2.5, 2.5, median=True)  # 90 % of the draws; the best guess is none of them
     assert found.verdict.answer == REPRODUCED and found.verdict.size.text == "61 of 64"
     fixed = of(2.4, sample=Sample([2.5] * 64, drawn=True), by_construction="fixed by alpha_s")
     assert verdict(tmp_path, CLAIM, fixed).estimate == Interval(2.4, 2.4, 2.5)

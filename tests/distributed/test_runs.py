@@ -108,8 +108,8 @@ def test_measured_pipe_sgd_overlaps_and_accounts_for_its_time(undisturbed):
 
 @pytest.fixture
 def busy_loops():
-    """Two for each core."""
-    count = 2 * len(os.sched_getaffinity(0))
+    """One for each core."""
+    count = len(os.sched_getaffinity(0))
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     yield
     for loop in loops:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,11 +19,10 @@ NAMES = {
     *sys.stdlib_module_names,
     *("repro", "torch", "numpy", "mpi4py", "yaml", "pydantic", "hydra", "pandas", "psutil"),
 }
-LAUNCHERS = {
-    "mpirun, forked": ["testbed=here"],
-    "mpirun, fresh": ["testbed=here", "--fresh-ranks"],
-    "torchrun, fresh": ["testbed=here", "testbed.launcher=torchrun", "--fresh-ranks"],
-    "torchrun, forked": ["testbed=here", "testbed.launcher=torchrun"],
+BOTH = ["testbed=here", "testbed.launcher=mpirun,torchrun"]
+LAUNCHERS = {  # one command has runs with both, and starts once
+    "mpirun and torchrun, forked": BOTH,
+    "mpirun and torchrun, fresh": [*BOTH, "--fresh-ranks"],
     "virtual, forked": ["testbed=virtual"],
 }
 
@@ -44,3 +44,5 @@ def test_a_run_imports_nothing_from_the_current_folder_but_what_the_user_names(t
     )  # fmt: skip
     assert not (tmp_path / "imported").exists(), (tmp_path / "imported").read_text()
     assert done.returncode == 0, done.stderr
+    made = {json.loads(path.read_text())["fabric"] for path in tmp_path.glob("results/*/*/*/summary.json")}
+    assert made == ({"mpi", "torch"} if BOTH[0] in LAUNCHERS[launcher] else {"virtual"})

@@ -20,6 +20,10 @@ def pip(*arguments: str) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
 
 
+def files_below(folder: Path) -> set[Path]:
+    return {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+
+
 COMMANDS = """import json, sys
 from repro.cli.main import main
 for command in json.loads(sys.argv[1]):
@@ -49,8 +53,8 @@ def test_a_wheel_lists_runs_and_reports_in_the_current_folder(tmp_path):
     installed = tmp_path / "installed"
     zipfile.ZipFile(wheel).extractall(installed)
     assert {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")} == {"repro"}
+    assert files_below(installed / "repro") == files_below(source / "repro")  # templates, claims and tables too
 
-    assert (installed / "repro" / "testing" / "strategies.py").is_file()
     chosen = ["strategy=pipe_sgd", "codec=none", "testbed=paper/pipesgd", "testbed.arithmetic=none", "epochs=0.1"]
     listed, ran, shown, results, reported = repro(
         tmp_path,
@@ -59,11 +63,11 @@ def test_a_wheel_lists_runs_and_reports_in_the_current_folder(tmp_path):
         ["run", "pipesgd/fig4-mnist", *chosen, "--json", "--no-report", "--no-mlflow"],
         ["show", "pipesgd/fig4-mnist", "strategy=pipe_sgd", "strategy.K=3", "--config"],
         ["results", "pipesgd", "--json"],
-        ["report", "pipesgd"],
+        ["report", "baselines"],  # the cheapest page
     )
     assert "pipesgd/fig4-mnist" in listed and "K: 3" in shown
     (run,) = json.loads(ran)
     assert run["result"]["final"]["train_s"] > 0 and list((tmp_path / "results" / "pipesgd" / "fig4-mnist").iterdir())
     assert {row["origin"] for row in json.loads(results)} == {"reference", "workspace"}
-    assert str(tmp_path / "results" / "pages" / "site" / "pipesgd.html") in reported
-    assert "no results yet" not in (tmp_path / "results" / "pages" / "pipesgd.md").read_text().lower()
+    assert str(tmp_path / "results" / "pages" / "site" / "baselines.html") in reported
+    assert "no results yet" not in (tmp_path / "results" / "pages" / "baselines.md").read_text().lower()

@@ -12,6 +12,7 @@ from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.time_to_target import EpochTime, Target, target_tables
 from repro.records.filters import select_rows
+from repro.records.run_columns import run_row
 from repro.records.tables import list_entries, make_frame
 from repro.records.variants import user_changes
 from repro.reports.eagersgd.contradictions import HOROVOD, PAPER, SPEEDUP, checks, implied, of_table1
@@ -147,7 +148,23 @@ def list_targets() -> list[Target]:
     return targets
 
 
+def solo_majority(results: Results) -> pd.DataFrame:
+    """A row a run of `solo-majority`; those of Synch-SGD, whose models never differ, for each synchronisation."""
+    frame = make_frame(
+        [
+            run_row(run) | {"kind": kind, "seed": run.identity.seed}
+            for kind, group in results.of("solo-majority").items()
+            for run in group.records.values()
+        ]
+    )
+    if frame.empty:
+        return frame
+    same = frame[frame["factors.method"] == "Synch-SGD"]
+    others = set(frame["factors.synchronised"]) - set(same["factors.synchronised"])
+    return pd.concat([frame, *(same.assign(**{"factors.synchronised": name}) for name in sorted(others))])
+
+
 TABLES = target_tables(list_targets) | {
     "table1": table1, "lengths": lengths, "runtimes": runtimes, "partial": partial,
-    "speedups": speedups, "losses": losses, "implied": implied, "checks": checks,
+    "speedups": speedups, "losses": losses, "solo_majority": solo_majority, "implied": implied, "checks": checks,
 }  # fmt: skip

@@ -57,7 +57,7 @@ def steps(results: Results) -> pd.DataFrame:
 def phases(results: Results) -> pd.DataFrame:
     """Figure 4, third column: simulated seconds of 1,000 iterations in the paper's three parts; `printed`: the accuracy
     above the paper's bar."""
-    printed = "top-1\n" + quoted("final top-1").set_index(["row", "variant"])["value"].astype(str)
+    printed = "paper: " + quoted("final top-1").set_index(["row", "variant"])["value"].astype(str)
     rows = []
     for name, benchmark in FIGURE4.items():
         group = results.shown.get((name, "simulated"))

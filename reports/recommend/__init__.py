@@ -58,6 +58,9 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "outside": files.table(outside_table(published), "outside", left=["system"]),
         "wrong": files.table(named_table([each for each in settings if not each.right]), "wrong",
                              left=["named by the tool", "best measured", "right"]),
+        "advice": {
+            kind: cells.describe_advice(figures.cells_at_a_glance(grid), kind) for kind in (SYNCHRONOUS, ANY)
+        },
         "map": figures.map_picture(files, grid),
         "cells": f"{len(grid):,}",
         "borders": {kind: borders(figures.cells_at_a_glance(grid), kind) for kind in (SYNCHRONOUS, ANY)},
@@ -82,14 +85,13 @@ def judged_table(groups: dict[str, list[Compared]]) -> pd.DataFrame:
     for name, group in groups.items():
         for given, judged in (
             ("", group),
-            ("an own run", [row.by("own_run") for row in group if row.own_run]),
-            ("for the same rows, no own run", [row for row in group if row.own_run]),
+            (", given an own run", [row.by("own_run") for row in group if row.own_run]),
+            (", the same rows without it", [row for row in group if row.own_run]),
         ):
             intervals = Intervals.of(judged)
             rows.append(
                 {
-                    "sources": name,
-                    "given": given,
+                    "sources": f"{name}{given}",
                     "rows": str(len(judged)),
                     "from sources": str(len({row.source for row in judged})),
                     "median error": format_percent(against.median_error(judged)),

@@ -17,8 +17,8 @@ from repro.answers.pages.files import Files
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 from repro.answers.ranking.cells import Cell
 
-COLOURS = {  # families alike: allreduces blue, compression green, servers red, pipelines orange, stale purple
-    **{"allreduce": "#08306b", "ddp": "#2171b5", "ddp_two_levels": "#6baed6", "horovod": "#4b93cf"},
+COLOURS = {  # families alike: allreduces blue and cyan, compression green, servers red, pipelines orange, stale purple
+    **{"allreduce": "#08306b", "ddp": "#2171b5", "ddp_two_levels": "#4b93cf", "horovod": "#1295a8"},
     **{"ddp_fp16": "#00441b", "ddp_powersgd": "#238b45", "gtopk": "#4c9f3f", "topk": "#8a9a2b"},
     **{"ps": "#cb181d", "ps_separate": "#ee5a49", "ps_after": "#c0705e", "ps_single": "#67000d"},
     **{"gpipe": "#d27d1e", "one_f_one_b_flush": "#e6550d", "pipedream": "#a63603"},
@@ -28,6 +28,7 @@ OTHER = "#8c8c8c"
 WORKERS = (8, 32, 128)  # of the map's panels
 KINDS = {SYNCHRONOUS: "same updates", ANY: "any updates"}
 LABELLED = 3  # cells of a region with a name
+LINE = 0.3  # of a cell's height, half of a line of a name
 BAND = 0.2  # the goal for throughputs
 
 
@@ -73,19 +74,20 @@ def draw_map(cells: Sequence[Cell], width: float = looks.WIDTH) -> Any:
             if len(x) >= LABELLED:
                 box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1}
                 label = fill(read_candidates()[name].label, 11)
-                middle = np.clip(x.mean() + 0.5, *inside)
-                text = axis.text(middle, y.mean() + 0.5, label, ha="center", va="center", fontsize=7, bbox=box)
+                middle, half = np.clip(x.mean() + 0.5, *inside), LINE * (label.count("\n") + 1)
+                centre = np.clip(y.mean() + 0.5, half, best.shape[0] - half)
+                text = axis.text(middle, centre, label, ha="center", va="center", fontsize=8, bbox=box)
                 text.set_in_layout(False)
         gbits, ratios = list(best.columns), list(best.index)
         axis.set(xlim=(0, len(gbits)), ylim=(0, len(ratios)), xlabel="", ylabel="")
         axis.set_xticks([n + 0.5 for n in range(0, len(gbits), 2)], [f"{gbit:g}" for gbit in gbits[::2]], rotation=0)
         axis.set_yticks([n + 0.5 for n in range(len(ratios))], [f"{ratio:g}" for ratio in ratios], rotation=0)
-        if row == 0 or across == 1:
-            axis.set_title(f"{workers} workers")
-        if row == down - 1:
-            axis.set_xlabel("goodput, Gbit/s")
+        axis.set_title(f"{workers} workers, {KINDS[kind]}")
+        if row == down - 1 or across == 1:
+            axis.tick_params(labelbottom=True)
+            axis.set_xlabel("goodput (Gbit/s)")
         if column == 0:
-            axis.set_ylabel(f"{KINDS[kind]}\ncomputation :\ncommunication")
+            axis.set_ylabel("computation :\ncommunication")
     labels = [read_candidates()[name].label for name in used]
     patches = [Patch(facecolor=COLOURS.get(name, OTHER), label=label) for name, label in zip(used, labels, strict=True)]
     figure.legend(handles=patches, loc="outside lower center", ncols=looks.columns_of_legend(labels, width),

@@ -239,8 +239,9 @@ def render_pages(papers: Sequence[str]) -> None:
     from repro.answers.pages.build import build
     from repro.answers.pages.built import FOLDER
     from repro.core.paths import PROJECT, reference_root
-    from repro.records import crate
+    from repro.records import crate, rebased
 
+    rebased.write_rebased()
     out = PROJECT / "reports" / "out"
     with tempfile.TemporaryDirectory() as built:
         build(None, reference_root(), Path(built), lambda line: print(line, file=sys.stderr, flush=True))

@@ -54,7 +54,8 @@ def check_published(write: bool) -> None:
             render_pages(reference.papers())
             if committed:
                 write_table(gpu_page, workloads.NAME, workloads.workloads_table(reference_root()))
-                write_table(readme, readme_table.NAME, markdown_table(readme_table.rows(reference_root())))
+                counts, table = readme_table.contents(reference_root())
+                write_table(readme, readme_table.NAME, f"{counts}\n\n{markdown_table(table)}")
     elif interrupted:
         raise FaultError(f"verify: a publish of {', '.join(interrupted)} was interrupted; run `repro verify --write`")
     changed, papers, rows = 0, reference.papers(), []

@@ -161,9 +161,9 @@ def test_texts_that_cover_one_another_or_leave_the_figure_are_seen(places, seen)
     plt.close(figure)
 
 
-@pytest.mark.parametrize(("size", "seen"), [(6, 1), (7, 0)])
-def test_text_that_is_too_small_on_a_page_is_seen(size, seen):
-    figure = plt.figure(figsize=(8.5, 2))
+@pytest.mark.parametrize(("width", "size", "seen"), [(8.5, 6, 1), (8.5, 7, 0), (3.3, 7, 1), (3.3, 8, 0)])
+def test_text_that_is_too_small_on_a_page_is_seen(width, size, seen):
+    figure = plt.figure(figsize=(width, 2))
     figure.text(0.5, 0.5, "words", fontsize=size)
     assert len(unreadable(figure)) == seen
     plt.close(figure)
@@ -303,6 +303,10 @@ def test_the_readme_is_short_and_has_the_results_of_the_pages(reported):
     """If not: `repro verify --write`."""
     readme = (PROJECT / "README.md").read_text()
     assert words(readme) <= README_WORDS
+    assert (
+        wording.describe_counts(row["verdict"] for paper in PAPERS for row in reported(paper).summary["headlines"])
+        in readme
+    )
     for paper in PAPERS:
         assert f"| {' | '.join(readme_table.row(paper, reported(paper).summary))} |" in readme, paper
 

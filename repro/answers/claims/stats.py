@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable
 
 DASH, TIMES = "\N{EN DASH}", "\N{MULTIPLICATION SIGN}"  # for empty cells and ranges; for speed-ups
+INFINITY = "\N{INFINITY}"  # also for a target that is not reached
 ALPHA, RHO = "\N{GREEK SMALL LETTER ALPHA}", "\N{GREEK SMALL LETTER RHO}"
 
 
@@ -21,7 +22,7 @@ def format_number(value: float, digits: int = 3) -> str:
     if value is None or math.isnan(value):
         return DASH
     if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
+        return INFINITY if value > 0 else f"-{INFINITY}"
     if value == 0:
         return "0"
     if isinstance(value, int):

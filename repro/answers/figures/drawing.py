@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 ROW_LETTERS = 12  # per inch, in the name of a row of panels
 TICK = 0.45  # inches that the label of a tick takes
-TITLE = 12.1  # letters of a figure's title in an inch
 NAME = 0.4  # of a narrow figure's width, for the names on y
 LINE = 0.17  # inches, of a line of a name
 VIEW, PANEL = "view", "panel"  # columns: of a figure's views; of panels in one column
@@ -23,7 +22,8 @@ REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "linestyle": "--"
 
 
 def draw_figure(figure: Figure, shown: pd.DataFrame, width: float = WIDTH) -> Any:
-    """The matplotlib figure of these rows, so many inches wide; a narrow one has all panels in one column."""
+    """The matplotlib figure of these rows, so many inches wide; a narrow one has all panels in one column. Its title is
+    in the caption."""
     looks.set_theme()
     import seaborn as sns
 
@@ -41,13 +41,12 @@ def draw_figure(figure: Figure, shown: pd.DataFrame, width: float = WIDTH) -> An
                          sharex=figure.share_x, sharey=figure.share_y,
                          margin_titles=bool(figure.row and figure.col))  # fmt: skip
     down = math.ceil(len(grid.axes.flat) / (figure.wrap or len(grid.col_names) or 1))
-    grid.figure.set_size_inches(width, down * figure.height + 0.8)
+    grid.figure.set_size_inches(width, down * figure.height + 0.5)
     for place, ((row, column, _), panel) in enumerate(grid.facet_data()):
         if len(panel):
             axis = grid.facet_axis(row, column)
             MARKS[figure.kind](axis, figure, _own_names(figure, panel), styled, False if place else "full")
     _finish(grid, figure)
-    grid.figure.suptitle(fit_text(figure.title, width - 0.4, TITLE), x=0.01, ha="left")
     _legend(grid, figure, rows, styled.hues, styled.styles)
     return grid.figure
 
@@ -117,6 +116,9 @@ def _finish(grid: Any, figure: Figure) -> None:
     grid.set_axis_labels(x := figure.labels.get(figure.x, figure.x), figure.labels.get(y, y))
     for axis in bottom:
         axis.set_xlabel(x)
+    if width < WIDTH:  # on a phone the lowest panel is out of sight
+        for axis in grid.axes.flat:
+            axis.tick_params(axis="x", labelbottom=True)
     for side, panels, outer in (("x", figure.panel_x, bottom), ("y", figure.panel_y, [*grid._left_axes])):
         for value, text in panels.items():
             for names, axis in grid.axes_dict.items():

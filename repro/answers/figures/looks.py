@@ -22,7 +22,7 @@ SPARE = ("#3f90da", "#c98300", "#bd1f01", "#832db6", "#a96b59", "#717581")
 DASHES = {"-": "", "--": (4, 1.5), ":": (1, 1), "-.": (3, 1.25, 1.5, 1.25), "none": ""}  # as seaborn takes them
 WIDTH = 8.5  # inches; the same for all figures, so that their type has one size
 LETTERS = 13.9  # of the type of ticks and legends, in an inch
-NARROW = 3.6  # inches, of the same figures for a phone, on which their type has that size too
+NARROW = 3.3  # inches, of the same figures for a phone, on which their type is as large as the text around them
 
 
 class Look(Model):
@@ -78,7 +78,7 @@ def fit_text(text: str, inches: float, letters: float = LETTERS) -> str:
 
 def columns_of_legend(names: Collection[str], width: float) -> int:
     """How many columns of a legend fit into so many inches."""
-    return max(1, min(len(names), int(LETTERS * width) // (max(map(len, names), default=0) + 6)))
+    return max(1, min(len(names), int(LETTERS * width) // (max(map(len, names), default=0) + 8)))
 
 
 def palette_order(values: Iterable[Any]) -> list[Any]:

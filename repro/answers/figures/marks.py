@@ -95,7 +95,7 @@ def draw_bar(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend
         if box.get_height() > 0:
             middle = box.get_x() + box.get_width() / 2
             top = max(box.get_height(), ends.get(round(middle, 6), 0))
-            axis.annotate(format_number(box.get_height(), 2), (middle, top), xytext=(0, 1), rotation=turned, **ABOVE)
+            axis.annotate(format_number(box.get_height(), 2), (middle, top), xytext=(0, 4), rotation=turned, **ABOVE)
     _wrap_names(axis, names)
 
 
@@ -103,12 +103,16 @@ def draw_stack(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, lege
     medians = rows.groupby([figure.x, str(figure.hue)], observed=True)[str(figure.y)].median().reset_index()
     sns.histplot(medians, x=figure.x, weights=figure.y, multiple="stack", discrete=True, shrink=0.75, alpha=1,
                  **EDGE, hue_order=[*looks.hues][::-1], **looks.by_hue, legend=bool(legend), ax=axis)  # fmt: skip
+    names = rows[figure.x].cat.categories
     if figure.text:
         tops = medians.groupby(figure.x, observed=False)[str(figure.y)].sum()
-        for place, text in enumerate(rows.groupby(figure.x, observed=False)[figure.text].first()):
-            axis.annotate("" if pd.isna(text) else str(text), (place, tops.iloc[place]), xytext=(0, 2), **ABOVE)
-        axis.margins(y=0.3)  # for two lines
-    _wrap_names(axis, rows[figure.x].cat.categories)
+        texts = rows.groupby(figure.x, observed=False)[figure.text].first().fillna("")
+        wrapped = [fit_text(text, _room(axis, names), LETTERS) for text in texts]
+        turned = any(len(line) > _room(axis, names) * LETTERS for text in wrapped for line in text.split("\n"))
+        for place, text in enumerate(texts if turned else wrapped):
+            axis.annotate(text, (place, tops.iloc[place]), xytext=(0, 2), rotation=90 if turned else 0, **ABOVE)
+        axis.margins(y=0.9 if turned else 0.3)
+    _wrap_names(axis, names)
 
 
 def _room(axis: Any, names: pd.Index) -> float:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from repro.answers.claims.stats import INFINITY
 from repro.answers.figures import drawing
 from repro.answers.figures import specification as figures
 from repro.answers.figures.looks import display_name
@@ -57,7 +58,9 @@ class Specs:
         cells = figures.cells(spec, table) if len(table) else table
         if not len(cells):
             return Markdown(f"*{spec.title}: not run yet.*")
-        return Markdown(f"*{_caption(spec, select_rows(table, spec.where))}*\n\n{self.files.table(cells, name)}")
+        unreached = f" {INFINITY}: not reached." if cells.isin([INFINITY]).to_numpy().any() else ""
+        caption = _caption(spec, select_rows(table, spec.where)) + unreached
+        return Markdown(f"*{caption}*\n\n{self.files.table(cells, name)}")
 
     def rest(self, what: Literal["figures", "tables"]) -> list[Markdown]:
         """The figures or tables that no page has yet, in the file's order."""

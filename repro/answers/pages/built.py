@@ -19,7 +19,7 @@ from typing import Any
 from repro.answers.pages.writing import write_text
 from repro.core import config_folders
 from repro.core.paths import CONFIGS, PACKAGE, RECORD_FILE, REPORTS, reference_root, results_root
-from repro.records import sweep
+from repro.records import rebased, sweep
 from repro.records.store import run_folders
 
 FOLDER = ".built"
@@ -69,7 +69,7 @@ class Built:
 
 def inputs(page: str, results: Path | None, more: Any = None) -> str:
     """The digest of all inputs of a page: its runs and those of the validation, code, files, libraries."""
-    runs: list[Path] = []
+    runs = [reference_root() / rebased.FILE]
     for paper in (page, "validation"):
         if results in (None, reference_root()):
             runs += sorted((reference_root() / paper).glob("*"))

@@ -183,10 +183,11 @@ class ClaimTables:
         return self.files.text_table(tables.frame_of_cells(rows), "baselines")
 
     @property
-    def counts(self) -> str:
-        """`84 claims: 30 reproduced; ...`"""
+    def counts(self) -> Markdown:
+        """`84 claims: 30 reproduced; ...`, with links to the sections of the page of all claims."""
         counts = wording.count_headings(self.decisive.values())
-        return f"{len(self.by_claim)} claims: " + "; ".join(f"{count} {name}" for name, count in counts.items())
+        links = (f"[{count} {name}](#{name.replace(' ', '-')})" for name, count in counts.items())
+        return Markdown(f"{len(self.by_claim)} claims: {'; '.join(links)}")
 
     @cached_property
     def by_verdict(self) -> Mapping[str, tuple[Markdown, Sequence[Markdown]]]:

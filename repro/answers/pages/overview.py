@@ -64,6 +64,7 @@ def build(summaries: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
         papers=[(paper, titles[paper], summary, _markdown(summary["trust"])) for paper, summary in shown.items()],
         missing=[name for name in (*titles, *others) if name not in summaries],
         own=any(summary["own"] for summary in shown.values()),
+        counts=wording.describe_counts(rows["verdict"]) if len(rows) else "",
         forest=_picture(files, rows) if len(rows) else "",
         headlines=_headlines(files, rows) if len(rows) else "",
         accuracies=_accuracies(files, {titles[paper]: summary["accuracies"] for paper, summary in shown.items()}),

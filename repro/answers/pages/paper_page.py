@@ -219,10 +219,6 @@ class PaperPage:
         return self.files.text_table(untried.table(self.file.untried), "untried")
 
     @property
-    def price(self) -> Markdown:
-        return untried.PRICE
-
-    @property
     def method(self) -> Markdown:
         """What the paper proposes and reports."""
         return self.filled(self.file.method)
@@ -285,13 +281,13 @@ class PaperPage:
     def header(self) -> Markdown:
         """The shown runs, a row for each experiment and kind, and all their properties as CSV."""
         rows = provenance.of_groups(self.results.shown, self.claims.with_numbers)
-        return self._with_file(rows, provenance.ON_PAGE, "provenance")
+        return self._with_file(rows, provenance.for_page(rows, provenance.ON_PAGE), "provenance")
 
-    def _with_file(self, rows: pd.DataFrame, columns: Sequence[str], name: str) -> Markdown:
-        """Some columns as a table, and a link to all as CSV; "" without rows."""
+    def _with_file(self, rows: pd.DataFrame, shown: pd.DataFrame, name: str) -> Markdown:
+        """What is shown of rows as a table, and a link to all as CSV; "" without rows."""
         if rows.empty:
             return Markdown("")
-        table, path = self.files.text_table(rows[[*columns]], name), self.files.data(rows, name)
+        table, path = self.files.text_table(shown, name), self.files.data(rows, name)
         return Markdown(f"{table}\n\n[All columns as CSV]({path})")
 
     @property
@@ -306,7 +302,7 @@ class PaperPage:
     @property
     def testbeds(self) -> Markdown:
         rows = tables.testbed_parameters(self.results.used)
-        return self._with_file(rows, [*rows.columns], "testbed")
+        return self._with_file(rows, rows, "testbed")
 
     @property
     def assumed(self) -> Markdown:
@@ -320,8 +316,9 @@ class PaperPage:
             [Markdown(row[name]) for name in paper_numbers.COLUMNS] for row in paper_numbers.read_numbers(self.paper)
         ]
         cells = tables.frame_of_cells(rows, [*paper_numbers.COLUMNS])
-        return self._with_file(cells, paper_numbers.COLUMNS, "reference")
+        return self._with_file(cells, cells, "reference")
 
     @property
     def others(self) -> Markdown:
-        return self._with_file(provenance.others(self.results.others), provenance.OTHERS_ON_PAGE, "others")
+        rows = provenance.others(self.results.others)
+        return self._with_file(rows, provenance.for_page(rows, provenance.OTHERS_ON_PAGE), "others")

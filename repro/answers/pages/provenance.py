@@ -10,6 +10,7 @@ import pandas as pd
 from repro.answers.claims.stats import DASH, TIMES
 from repro.core.registry import home_module
 from repro.records.kinds import SIMULATED
+from repro.records.rebased import read_rebased
 from repro.records.record import TrainResult
 from repro.records.variants import finished_at
 
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
     from repro.records.record import Found
 
 Group = tuple[dict[str, str], "Sequence[Found]"]  # first columns of a row, and its runs
+REBASED = "commit rebased away"  # column: how many runs name a commit that the history no longer has
 SHOWN = ("hardware", "network", "launcher", "data set", "model", "workers", "batch", "optimizer", "epochs",
-         "iterations", "scale", "runs", "seed", "results", "commit", "finished")  # fmt: skip
+         "iterations", "scale", "runs", REBASED, "seed", "results", "commit", "finished")  # fmt: skip
 OTHERS = ("variant", "testbed", "launcher", "hardware", "data set", "options", "epochs", "batch", "scale", "seed",
           "finished")  # fmt: skip
 # what a page has room for; the CSV has all
-ON_PAGE = ("experiment", "kind", "claims", "runs", "hardware", "network", "data set", "commit")
+ON_PAGE = ("experiment", "kind", "claims", "runs", "hardware", "network", "data set", "commit", REBASED)
+BETWEEN, LISTED = " / ", 3  # between values of a cell; how many of them a page lists
 OTHERS_ON_PAGE = ("experiment", "kind", "variant", "testbed", "data set", "scale", "finished")
 
 
@@ -42,6 +45,21 @@ def others(groups: Iterable[Runs]) -> pd.DataFrame:
         for group in groups
     )
     return table(rows, OTHERS)
+
+
+def for_page(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """These columns of a table for a page: rows with claims first, and a few of a cell's values."""
+
+    def few(cell: str) -> str:
+        values = cell.split(BETWEEN)
+        more = len(values) - LISTED
+        return cell if more <= 1 else f"{BETWEEN.join(values[:LISTED])} and {more} more"
+
+    if rows.empty:
+        return rows
+    if "claims" in rows:
+        rows = rows.sort_values("claims", key=lambda claims: claims == DASH, kind="stable")
+    return rows[[*columns]].map(few)
 
 
 def group_by(names: Sequence[str], runs: Iterable[Found]) -> list[Group]:
@@ -69,8 +87,12 @@ def _values(name: str, runs: Sequence[Found]) -> str:
     """The distinct values of the runs, sorted."""
     if name == "runs":
         return str(len(runs))
+    if name == REBASED:
+        gone, listed = read_rebased(), [run for run in runs if run.provenance.get("commit")]
+        count = sum(run.provenance["commit"] in gone for run in listed)
+        return f"{count} of {len(runs)}" if count else DASH
     values = {PROPERTIES[name](run) for run in runs} - {None, ""}
-    return " / ".join(map(str, sorted(values, key=lambda value: (isinstance(value, str), value)))) or DASH
+    return BETWEEN.join(map(str, sorted(values, key=lambda value: (isinstance(value, str), value)))) or DASH
 
 
 def _hardware(run: Found) -> str:

@@ -184,6 +184,13 @@ def count_headings(judged: Iterable[ClaimVerdict]) -> dict[str, int]:
     return {name: counts[name] for name in HEADINGS if counts[name]}
 
 
+def describe_counts(headings: Iterable[str]) -> str:
+    """`58 headline claims: 21 open, ...`, in the order of HEADINGS."""
+    counts = Counter(headings)
+    listed = ", ".join(f"{counts[name]} {name}" for name in HEADINGS if counts[name])
+    return f"{sum(counts.values())} headline claims: {listed}."
+
+
 def heading_of(judged: ClaimVerdict) -> str:
     """The heading under which a verdict is listed."""
     return WORDS[judged.verdict.answer].heading or judged.verdict.answer

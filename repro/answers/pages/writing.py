@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from repro.answers.figures.looks import NARROW
 from repro.core import atomic, safe_files
 from repro.core.errors import InputError
 
 DPI = 130
+PHONE_DPI = 2 * DPI  # a phone has two or three pixels for each of a page
 
 
 def save(figure: Any, stem: Path, suffixes: Sequence[str] = (".png",)) -> list[Path]:
@@ -37,7 +39,9 @@ def save(figure: Any, stem: Path, suffixes: Sequence[str] = (".png",)) -> list[P
 
 def lay_out(figure: Any) -> None:
     """Lay the figure out once, which is slow."""
-    figure.set_dpi(DPI)  # at another one text is of another width than in the file
+    figure.set_dpi(
+        DPI if figure.get_figwidth() > NARROW else PHONE_DPI
+    )  # at another one text is of another width than in the file
     figure.set_layout_engine("constrained")
     figure.get_layout_engine().execute(figure)
     figure.set_layout_engine("none")

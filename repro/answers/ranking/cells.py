@@ -20,6 +20,7 @@ from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 
 T = TypeVar("T")
 BORDERS = 6  # the number of borders described in words: the longest
+ADVISED = 0.05  # of the cells: the smallest region of which advice in words speaks
 
 
 def as_csv(kind: type, rows: Sequence[Any]) -> str:
@@ -111,6 +112,29 @@ def find_regions(cells: Sequence[Cell], kind: str) -> list[Region]:
         ranges = (_range([getattr(cell, axis) for cell in won]) for axis in ("gbit", "ratio", "workers", "late"))
         regions.append(Region(best, len(won), margin, *ranges))
     return sorted(regions, key=lambda region: -region.cells)
+
+
+def describe_advice(cells: Sequence[Cell], kind: str) -> str:
+    """The large regions of a comparison, each with the axes of which it covers a part, in words."""
+    compared = [cell for cell in cells if cell.kind == kind]
+    units = {"ratio": "computation {} times communication", "gbit": "{} Gbit/s", "workers": "{} workers"}
+    whole = {axis: _range([getattr(cell, axis) for cell in compared]) for axis in units}
+    parts: list[str] = []
+    for region in find_regions(cells, kind):
+        if region.cells >= ADVISED * len(compared):
+            ends = {axis: getattr(region, axis) for axis in units}
+            where = ", ".join(
+                units[axis].format(" to ".join(dict.fromkeys(f"{end:g}" for end in ends[axis])))
+                for axis in units
+                if ends[axis] != whole[axis]
+            )
+            of_all = (
+                f"{region.cells} of {len(compared)} cells"
+                if parts
+                else f"{region.cells} of the map's {len(compared)} cells"
+            )
+            parts.append(f"{read_candidates()[region.best].label} in {of_all}" + (f" ({where})" if where else ""))
+    return "; ".join(parts)
 
 
 def differing_neighbours(cells: Sequence[Cell]) -> Iterator[tuple[str, Cell, Cell]]:

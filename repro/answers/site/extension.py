@@ -22,7 +22,7 @@ POLICY = (
     "script-src 'self' file: 'unsafe-inline'; base-uri 'none'; form-action 'self' file:"
 )
 _word = "|".join(map(re.escape, sorted(WORDS, key=len, reverse=True)))
-COLUMNS = 5  # columns that a narrow screen shows
+COLUMNS = 4  # columns that a narrow screen shows
 # the beginning of a cell or of a bold part: `same direction (64 of 64)`
 BEGINNING = re.compile(rf"\s*(?:{_word})\b(?:, (?:{_word})\b)*")
 WORD = re.compile(rf"\b({_word})\b")
@@ -70,20 +70,21 @@ class Figures(SphinxTransform):
 
 
 class ClaimLinks(SphinxTransform):
-    """Link the claims of a paper's tables, `C5`, to their rows on the page of its claims, `PAPER-claims`."""
+    """Name the first row of each claim, `C5. ...`, by its number; link the claims in the tables of a paper's page and
+    of its provenance to their rows on the page of its claims, `PAPER-claims`."""
 
     default_priority = 415
 
     def apply(self, **_: Any) -> None:
-        paper, dash, part = self.env.docname.rpartition("-")
-        claims = f"{paper}{dash}claims"
-        for table in self.document.findall(nodes.table):
-            for entry in list(table.findall(nodes.entry)):
-                if part == "claims" and (named := ROW.match(clean_astext(entry))):
-                    entry["ids"].append(named[1].lower())
-                elif part == "provenance" and claims in self.env.found_docs:
-                    for text in list(entry.findall(nodes.Text)):
-                        self._link(text, f"{claims}.html")
+        paper = self.env.docname.removesuffix("-provenance")
+        claims, named = f"{paper}-claims", set[str]()
+        for entry in [entry for table in self.document.findall(nodes.table) for entry in table.findall(nodes.entry)]:
+            if (row := ROW.match(clean_astext(entry))) and row[1] not in named:
+                named.add(row[1])
+                entry["ids"].append(row[1].lower())
+            if claims in self.env.found_docs:
+                for text in list(entry.findall(nodes.Text)):
+                    self._link(text, f"{claims}.html")
 
     @staticmethod
     def _link(text: nodes.Text, page: str) -> None:

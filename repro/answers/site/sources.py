@@ -17,7 +17,8 @@ FILES = ("figures", "tables")  # folders of a page's files
 NO_OVERVIEW = (  # for a folder without one: the sections that other pages link to
     "# Reproductions\n\n`repro report` builds the overview and the pages.\n\n"
     "## Legend\n\nThe legend of all pages stands on the overview.\n\n"
-    "## Accuracy\n\nSo do the claims about accuracy that are decided.\n"
+    "## Accuracy\n\nSo do the claims about accuracy that are decided.\n\n"
+    "## What could not be tried\n\nSo does how hours and dollars are counted.\n"
 )
 
 Contents = dict[str, list[tuple[str, list[str]]]]

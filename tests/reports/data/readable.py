@@ -12,7 +12,8 @@ from repro.answers.pages import writing
 
 EDGE = 1  # pixel
 PAGE = 736 / 96  # inches: the column of a page of the site; wider figures are shown as wide as it
-SMALLEST = 6  # points
+PHONE = 358 / 96  # inches: that column on a phone, which narrow figures fill
+SMALLEST, SMALLEST_ON_PHONE = 6, 9  # points
 
 
 def out_of_view(axis):
@@ -35,7 +36,8 @@ def unreadable(figure):
     boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in shown]
     both = ((one, other, Bbox.intersection(a, b)) for (one, a), (other, b) in combinations(boxes, 2))
     found = [(one, other) for one, other, box in both if box is not None and min(box.width, box.height) > EDGE]
-    shrink = min(1, PAGE / figure.get_figwidth())
-    found += [(text.get_text(), "too small") for text in shown if text.get_fontsize() * shrink < SMALLEST]
+    width = figure.get_figwidth()
+    scale, smallest = (PHONE / width, SMALLEST_ON_PHONE) if width <= PHONE else (min(1, PAGE / width), SMALLEST)
+    found += [(text.get_text(), "too small") for text in shown if text.get_fontsize() * scale < smallest]
     inside = figure.bbox.padded(EDGE)
     return found + [(text,) for text, box in boxes if not all(inside.contains(*corner) for corner in box.corners())]

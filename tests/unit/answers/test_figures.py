@@ -17,6 +17,7 @@ from repro.answers.figures import specification as figures
 from repro.core.errors import InputError
 from repro.core.paths import REPORTS
 from repro.reports.recommend.figures import COLOURS
+from tests.reports.data.readable import unreadable
 from tests.support.contrast import contrast
 
 CELLS = product(("emulated", "simulated"), (("A", 0.5), ("B", 1.0)), (0, 1, 2))
@@ -57,6 +58,15 @@ def test_a_stack_adds_up(tmp_path):
     made = drawn(figure(tmp_path, kind="stack", labels={}))
     tops = sorted(bar.get_y() + bar.get_height() for bar in made.axes[0].patches)
     assert tops == pytest.approx([1.0, 2.0, 3.0, 6.0])
+
+
+@pytest.mark.parametrize("width", [looks.WIDTH, looks.NARROW])
+def test_texts_above_a_stack_do_not_cover_one_another(tmp_path, width):
+    rows = pd.concat([ROWS.assign(variant=[f"{name}{n}" for name in ROWS["variant"]]) for n in range(4)])
+    spec = figure(tmp_path, kind="stack", text="above", labels={})
+    made = drawing.draw_figure(spec, figures.rows(spec, rows.assign(above="paper: 0.1234")), width)
+    assert len([text for text in made.axes[0].texts if text.get_text()]) == 8 and not unreadable(made)
+    plt.close(made)
 
 
 @pytest.mark.parametrize("kind", ["line", "scatter", "bar", "hist", "box"])
@@ -192,6 +202,7 @@ def test_a_narrow_figure_has_its_panels_below_each_other_and_shows_the_same(tmp_
     assert len(narrow) == len(wide) == (4 if row else 2)
     assert len({axis.get_gridspec().ncols for axis in narrow}) == 1 == narrow[0].get_gridspec().ncols
     assert made[1].get_figwidth() == looks.NARROW
+    assert all(label.get_visible() for axis in narrow for label in axis.get_xticklabels())  # the lowest is out of sight
     lines = [sorted(tuple(line.get_ydata()) for axis in axes for line in axis.lines) for axes in (wide, narrow)]
     assert lines[0] == lines[1] and all(lines)
     assert [[text.get_text() for text in each.legends[0].get_texts()] for each in made] == 2 * [["A", "B"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from bs4 import BeautifulSoup
 from repro.answers.claims import verdict
 from repro.answers.site import markdown, sources
 from repro.answers.site.build import build_html_site
-from repro.answers.site.extension import split_verdicts
+from repro.answers.site.extension import COLUMNS, split_verdicts
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from tests.reports.data.undrawn import PIXEL
@@ -58,6 +59,17 @@ def put(folder: Path, pages: dict[str, str]) -> Path:
 
 def read(path: Path) -> BeautifulSoup:
     return BeautifulSoup(path.read_text(), "html.parser")
+
+
+def in_browser(page: Path, folder: Path) -> str:
+    """The title that the scripts of a page give it."""
+    if not (browser := shutil.which("chromium") or shutil.which("google-chrome")):
+        pytest.skip("needs Chromium: apt-get install chromium")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+               "--no-first-run", f"--user-data-dir={folder / 'browser'}", "--hide-scrollbars",
+               "--window-size=1400,1000", "--virtual-time-budget=20000", "--dump-dom", page.as_uri()]  # fmt: skip
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=300).stdout
+    return BeautifulSoup(shown, "html.parser").title.text
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +122,10 @@ def test_verdicts_are_chips_and_tables_of_claims_can_be_filtered(site):
 
 
 def test_a_table_of_many_columns_is_cards_on_a_narrow_screen(tmp_path):
-    rows = ["\n".join(f"| {' | '.join([cell] * columns)} |" for cell in ("a", "---", "1")) for columns in (5, 6)]
+    rows = [
+        "\n".join(f"| {' | '.join([cell] * columns)} |" for cell in ("a", "---", "1"))
+        for columns in (COLUMNS, COLUMNS + 1)
+    ]
     site = build_html_site(put(tmp_path, {"index.md": "# I\n\n" + "\n\n".join(rows) + "\n"}), NOWHERE)
     few, many = read(site.page("index")).select("article table")
     assert "cards" not in few["class"] and "cards" in many["class"]
@@ -180,6 +195,91 @@ def test_only_changed_pages_are_built_again_and_old_ones_are_removed(tmp_path):
     assert not before.page("c").exists() and "c.html" not in before.page("a").read_text()
 
 
+# --- the filter of claims, in a browser
+
+GROUPS = """# Headlines
+
+Before the table.
+
+| claim | verdict |
+| --- | --- |
+| [First](paper.md) | &nbsp; |
+| one is fast | open |
+| [Second](other.md) | &nbsp; |
+| two is slow | not reproduced |
+| three is fast, C10 | open |
+
+| claim | verdict |
+| --- | --- |
+| one is fast | open |
+"""
+NUMBERED = """# Claims
+
+## Baselines
+
+| claim | verdict |
+| --- | --- |
+| C1 | open |
+
+## Open
+
+| claim | verdict |
+| --- | --- |
+| C1. is fast | open |
+| C10. is large | open |
+
+## Reproduced
+
+| claim | runs | verdict |
+| --- | --- | --- |
+| C3. is small | of C8 to C11 | reproduced |
+"""
+TRIED = """<script>addEventListener("load", () => {
+  const [words, verdict] = document.querySelectorAll(".choose input, .choose select");
+  const rows = [...document.querySelectorAll("article tbody tr")];
+  const shown = () => rows.filter((row) => row.offsetParent).map((row) => row.cells[0].innerText.trim());
+  const tries = TRIES.map(([text, word]) => {
+    [words.value, verdict.value] = [text, word];
+    words.dispatchEvent(new Event("input"));
+    return [document.querySelector(".choose [role=status]").textContent, shown()];
+  });
+  const after = document.querySelector(".choose").nextElementSibling;
+  document.title = JSON.stringify([words.placeholder, after.matches(".table-wrapper") || after.id, tries]);
+});</script>"""
+
+
+def filtered(page: Path, tries: list[tuple[str, str]]):
+    """(placeholder, what stands below the filter, (count, first cells of rows in sight) for each text and verdict)"""
+    page.write_text(page.read_text().replace("</body>", TRIED.replace("TRIES", json.dumps(tries)) + "</body>"))
+    return json.loads(in_browser(page, page.parent))
+
+
+def test_the_filter_counts_each_claim_once_and_keeps_the_names_of_groups(tmp_path):
+    site = build_html_site(put(tmp_path, {"index.md": GROUPS, "paper.md": "# P\n", "other.md": "# O\n"}), NOWHERE)
+    tries = [("", ""), ("", "open"), ("second", ""), ("C1", ""), ("slow", "open")]
+    placeholder, below, shown = filtered(site.index, tries)
+    assert placeholder.endswith("as one is fast") and below is True  # directly above its table
+    assert shown == [
+        ["3 of 3 rows", ["First", "one is fast", "Second", "two is slow", "three is fast, C10", "one is fast"]],
+        ["2 of 3 rows", ["First", "one is fast", "Second", "three is fast, C10", "one is fast"]],
+        ["2 of 3 rows", ["Second", "two is slow", "three is fast, C10", "one is fast"]],
+        ["0 of 3 rows", ["one is fast"]],  # of the other table
+        ["0 of 3 rows", ["one is fast"]],
+    ]
+
+
+def test_the_filter_of_all_claims_hides_sections_and_finds_whole_numbers_and_those_in_ranges(tmp_path):
+    site = build_html_site(put(tmp_path, {"index.md": "# I\n", "paper-claims.md": NUMBERED}), NOWHERE)
+    placeholder, below, shown = filtered(site.page("paper-claims"), [("", ""), ("c1", ""), ("C9", ""), ("", "open")])
+    assert placeholder.endswith("as C1") and below == "open"  # the first section that it filters
+    assert shown == [
+        ["3 of 3 rows", ["C1", "C1. is fast", "C10. is large", "C3. is small"]],
+        ["1 of 3 rows", ["C1", "C1. is fast"]],
+        ["1 of 3 rows", ["C1", "C3. is small"]],
+        ["2 of 3 rows", ["C1", "C1. is fast", "C10. is large"]],
+    ]
+
+
 # --- the committed pages and the documentation
 
 WIDE = f"# Wide\n\n| claim {'| a column of the table ' * 12}|\n{'| --- ' * 13}|\n{'| 123456789 ' * 13}|\n"
@@ -212,20 +312,13 @@ def test_the_documentation_has_no_warning_and_all_its_links_live(committed):
 
 def test_no_page_is_wider_than_its_window_or_covered_by_the_sidebar(committed, tmp_path):
     """Each page in a frame of each width, as no window is narrower than 500 pixels."""
-    if not (browser := shutil.which("chromium") or shutil.which("google-chrome")):
-        pytest.skip("needs Chromium: apt-get install chromium")
     frames = []
     for name in ("wide", "index", "pipesgd", "gtopk", "gtopk-claims", "gtopk-provenance", "validation"):
         copy = committed.page(f"measured-{name}")
         copy.write_text(committed.page(name).read_text().replace("</body>", f"{MEASURED}</body>"))
         frames += [FRAME.format(page=copy.as_uri(), width=width) for width in (390, 1280)]
     (tmp_path / "frames.html").write_text(COLLECT + "".join(frames))
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-               "--no-first-run", f"--user-data-dir={tmp_path / 'browser'}", "--hide-scrollbars",
-               "--window-size=1400,1000", "--virtual-time-budget=20000", "--dump-dom",
-               (tmp_path / "frames.html").as_uri()]  # fmt: skip
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=300).stdout
-    measured = [each.split(",") for each in BeautifulSoup(shown, "html.parser").title.text.strip(";").split(";")]
+    measured = [each.split(",") for each in in_browser(tmp_path / "frames.html", tmp_path).strip(";").split(";")]
     assert len(measured) == len(frames)
     for page, width, page_width, sidebar_end in measured:
         assert int(page_width) <= int(width), page

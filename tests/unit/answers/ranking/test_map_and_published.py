@@ -12,7 +12,7 @@ from repro.answers.ranking import map as maps
 from repro.answers.ranking.against import PUBLISHED, Compared, Intervals, find_contests
 from repro.answers.ranking.calibration import committed_calibration
 from repro.answers.ranking.candidates import ANY, BETTER, SYNCHRONOUS, read_candidates
-from repro.answers.ranking.cells import Cell, as_csv, find_borders, from_csv
+from repro.answers.ranking.cells import Cell, as_csv, describe_advice, find_borders, from_csv
 from repro.answers.ranking.forms import step_seconds
 from repro.answers.ranking.in_map import read_written
 from repro.cli.main import main
@@ -122,6 +122,22 @@ def test_a_border_has_its_strategies_and_where_it_lies():
     (border,) = find_borders(grid, ANY)
     assert (border.along, border.before, border.after, border.cells) == ("gbit", "topk", "ddp", 2)
     assert border.at == pytest.approx(2.0)
+
+
+def test_advice_names_the_large_regions_and_the_axes_of_which_they_cover_a_part():
+    def cell(gbit, ratio, best):
+        return Cell(gbit, ratio, 4, 0.0, ANY, best, 1.0, "ddp", 0.1)
+
+    small = [(100.0, 8.0)]  # less than a twentieth of the cells
+    grid = [
+        cell(gbit, ratio, "ps" if (gbit, ratio) in small else "topk" if gbit <= 3.0 else "ddp")
+        for gbit in (1.0, 2.0, 3.0, 4.0, 5.0, 100.0)
+        for ratio in (0.5, 1.0, 2.0, 4.0, 8.0)
+    ]
+    assert describe_advice(grid, ANY) == (
+        f"{read_candidates()['topk'].label} in 15 of the map's 30 cells (1 to 3 Gbit/s); "
+        f"{read_candidates()['ddp'].label} in 14 of 30 cells (4 to 100 Gbit/s)"
+    )
 
 
 def test_the_map_makes_its_folder_and_refuses_a_file(monkeypatch, tmp_path):

@@ -120,6 +120,9 @@ def _against(table: pd.DataFrame, x: str, y: str, unit: str, width: float, ends:
     looks.set_theme()
     import matplotlib.pyplot as plt
     import seaborn as sns
+    from matplotlib.ticker import FixedLocator
+
+    from repro.answers.figures.drawing import round_numbers
 
     figure, axis = plt.subplots(figsize=(width, min(5.2, width) + 1), layout="constrained")
     least, most = (end([end(table[x]), end(table[y])]) for end in (min, max))
@@ -134,7 +137,8 @@ def _against(table: pd.DataFrame, x: str, y: str, unit: str, width: float, ends:
     sns.scatterplot(shown, x=x, y=y, hue="strategy", style="strategy", palette=colours, s=26, linewidth=0, ax=axis)
     axis.set(xscale="log", yscale="log", xlim=reach, ylim=reach)
     for along in (axis.xaxis, axis.yaxis):
-        along.set_major_formatter("{x:g}")  # matplotlib writes powers as formulas, which figures do not read
+        along.set_major_locator(FixedLocator(round_numbers(*reach, int(1.3 * width))))
+        along.set_major_formatter("{x:,g}")  # matplotlib writes powers as formulas, which figures do not read
     axis.set_xlabel(f"{x.removesuffix('_s')} ({unit})")
     axis.set_ylabel(f"{y.removesuffix('_s')} ({unit})")
     handles, labels = axis.get_legend_handles_labels()

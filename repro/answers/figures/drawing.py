@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 ROW_LETTERS = 12  # per inch, in the name of a row of panels
 TICK = 0.45  # inches that the label of a tick takes
 NAME = 0.4  # of a narrow figure's width, for the names on y
-LINE = 0.17  # inches, of a line of a name
 VIEW, PANEL = "view", "panel"  # columns: of a figure's views; of panels in one column
 REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "linestyle": "--"}
 
@@ -35,7 +34,7 @@ def draw_figure(figure: Figure, shown: pd.DataFrame, width: float = WIDTH) -> An
         figure = figure.model_copy(update={"col": VIEW})
     rows, by_column = _named(figure, shown, width)
     if width < WIDTH:
-        figure, rows = _stacked(figure, rows)
+        figure, rows = _stacked(figure, rows, width)
     styled = Looks(figure, by_column.get(figure.hue, {}), by_column.get(figure.style or figure.hue, {}))
     grid = sns.FacetGrid(rows, row=figure.row, col=figure.col, col_wrap=figure.wrap, height=figure.height,
                          sharex=figure.share_x, sharey=figure.share_y,
@@ -58,9 +57,11 @@ def _viewed(figure: Figure, shown: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([shown.assign(**{VIEW: view.title}) for view in figure.views], ignore_index=True)
 
 
-def _stacked(figure: Figure, rows: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
+def _stacked(figure: Figure, rows: pd.DataFrame, width: float) -> tuple[Figure, pd.DataFrame]:
     """The figure and its rows with all panels in one column, named by row and column, and room for names on y."""
     import pandas as pd
+
+    from repro.answers.figures.marks import LEFT, LINE, names_below
 
     changes: dict[str, Any] = {"row": None, "col": None, "wrap": None}
     changes |= {"share_x": figure.share_x is True, "share_y": figure.share_y is True}
@@ -72,6 +73,9 @@ def _stacked(figure: Figure, rows: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
         on_y = rows[str(figure.y)].cat.categories
         lines = len(on_y) * max(name.count("\n") + 1 for name in on_y)
         changes["height"] = max(figure.height, lines * LINE + 0.8)
+    elif changes["share_x"] and figure.kind in ("bar", "stack"):  # each panel has the names below it
+        names = rows[figure.x].cat.categories
+        changes["height"] = figure.height + names_below(names, (width - LEFT) / len(names))[2]
     return figure.model_copy(update=changes), rows
 
 

@@ -8,7 +8,7 @@ drawn.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from repro.answers.figures.looks import DASHES, SPARE, WIDTH, Look, display_name
 if TYPE_CHECKING:
     from repro.answers.figures.specification import Figure
 
+LINE = 0.17  # inches, of a line of a name
 VALUE = 0.3  # inches, of a number above a bar
 LEFT = 0.85  # inches beside an axis, for its ticks and label
 LETTERS = 12.5  # of a name below an axis, in an inch
@@ -121,12 +122,20 @@ def _room(axis: Any, names: pd.Index) -> float:
 
 
 def _wrap_names(axis: Any, names: pd.Index) -> None:
-    """Wrap the names below an axis to the room that each has; turn them where a word is longer."""
-    room = _room(axis, names)
-    wrapped = [fit_text(str(name), room, LETTERS) for name in names]
-    fits = all(len(line) <= 1.05 * room * LETTERS for text in wrapped for line in text.split("\n"))
-    axis.set_xticks(range(len(names)), wrapped if fits else list(names), rotation=0 if fits else 90)
+    """Write the names below an axis (`names_below`)."""
+    texts, turned, _ = names_below(names, _room(axis, names))
+    axis.set_xticks(range(len(names)), texts, rotation=90 if turned else 0)
     axis.grid(False, axis="x")
+
+
+def names_below(names: Iterable[Any], room: float) -> tuple[list[str], bool, float]:
+    """(names wrapped to the inches that each has below an axis, whether they are turned instead, because a word is
+    longer, how many inches high they are)"""
+    wrapped = [fit_text(str(name), room, LETTERS) for name in names]
+    lines = [text.split("\n") for text in wrapped]
+    if all(len(line) <= 1.05 * room * LETTERS for each in lines for line in each):
+        return wrapped, False, LINE * max(map(len, lines), default=0)
+    return [str(name) for name in names], True, max(len(str(name)) for name in names) / LETTERS
 
 
 def draw_dot(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:

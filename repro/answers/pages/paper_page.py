@@ -308,7 +308,7 @@ class PaperPage:
     def assumed(self) -> Markdown:
         """What the draws of the paper's experiments were drawn from."""
         rows = assumed_inputs(self.paper, self.results.sweeps)
-        return self._with_file(rows, [*rows.columns], "assumed")
+        return self._with_file(rows, rows, "assumed")
 
     @property
     def quoted(self) -> Markdown:

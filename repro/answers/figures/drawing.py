@@ -74,8 +74,8 @@ def _stacked(figure: Figure, rows: pd.DataFrame, width: float) -> tuple[Figure, 
         lines = len(on_y) * max(name.count("\n") + 1 for name in on_y)
         changes["height"] = max(figure.height, lines * LINE + 0.8)
     elif changes["share_x"] and figure.kind in ("bar", "stack"):  # each panel has the names below it
-        names = rows[figure.x].cat.categories
-        changes["height"] = figure.height + names_below(names, (width - LEFT) / len(names))[2]
+        on_x = rows[figure.x].cat.categories
+        changes["height"] = figure.height + names_below(on_x, (width - LEFT) / len(on_x))[2]
     return figure.model_copy(update=changes), rows
 
 

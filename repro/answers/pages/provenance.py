@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from repro.records.record import Found
 
 Group = tuple[dict[str, str], "Sequence[Found]"]  # first columns of a row, and its runs
-REBASED = "commit rebased away"  # column: how many runs name a commit that the history no longer has
+REBASED = "rebased away"  # column: runs whose commit the history no longer has
 SHOWN = ("hardware", "network", "launcher", "data set", "model", "workers", "batch", "optimizer", "epochs",
          "iterations", "scale", "runs", REBASED, "seed", "results", "commit", "finished")  # fmt: skip
 OTHERS = ("variant", "testbed", "launcher", "hardware", "data set", "options", "epochs", "batch", "scale", "seed",

@@ -34,6 +34,7 @@ def evidence_key(paper: str, groups: Mapping[tuple[str, str], Iterable[Found]]) 
     published = [reference_root() / name for name in (paper, VALIDATION)]
     workspace = results_root()
     return [
+        str(workspace),
         shown,
         own,
         user_cache.tree_digest(published, PUBLISHED),

@@ -39,7 +39,10 @@ def add_commands(commands: Any) -> None:
     recommend.add_argument(
         "--step-ms", type=float, metavar="MS", help="time of one worker's forward and backward pass on a minibatch"
     )
-    recommend.add_argument("--gpu", metavar="NAME", help="instead, a GPU of the papers' testbeds: P100, V100 ...")
+    recommend.add_argument("--gpu", metavar="NAME", help="instead, a GPU with published steps: V100, A100 ...")
+    recommend.add_argument(
+        "--precision", default="fp32", metavar="NAME", help="of that GPU's steps: fp32 (default), fp16 or bf16"
+    )
     recommend.add_argument("--batch", type=int, default=32, help="samples in one worker's minibatch")
     recommend.add_argument(
         "--imbalance",
@@ -102,7 +105,7 @@ def cmd_recommend(args: argparse.Namespace) -> None:
     asked = Question(
         args.model, args.bandwidth, args.workers, args.goodput, args.transport, args.latency, args.gpus_per_node,
         args.intra, args.step_ms, args.gpu, args.batch, args.imbalance, args.memory, _shape(args.input),
-        args.measured,
+        args.measured, args.precision,
     )  # fmt: skip
     answer = answer_question(asked)
 

@@ -35,6 +35,7 @@ def recommend(
     memory_bytes: float | str | None = None,
     shape: Sequence[int] | None = None,
     measured: Sequence[str] = (),
+    precision: str = "fp32",
 ) -> Answer:
     """Rank strategies for a model on a network.
 
@@ -45,7 +46,8 @@ def recommend(
     transport      of the messages over the line: "tcp" or "rdma"
     latency        of a small message, one way: seconds, or a text as "50us"; None: drawn
     intra          between GPUs of a machine: "nvlink", "pcie3", "pcie4", or GB/s; None: drawn
-    step_ms        forward and backward pass of one worker's minibatch; or `gpu`, a GPU of the papers' testbeds
+    step_ms        forward and backward pass of one worker's minibatch; or `gpu`, whose published steps are drawn from
+    precision      of the GPU's steps: "fp32", "fp16", "bf16"; gradients are exchanged in 32 bits
     batch          samples of one worker's minibatch
     imbalance      delay of one random worker in each iteration, a share of its computation; None: drawn, 0 to 0.05
     memory_bytes   of a GPU: bytes, or a text as "16G"
@@ -56,7 +58,7 @@ def recommend(
     """
     asked = Question(
         model, bandwidth, workers, goodput, transport, latency, gpus_per_node, intra, step_ms, gpu, batch, imbalance,
-        memory_bytes, shape, measured,
+        memory_bytes, shape, measured, precision,
     )  # fmt: skip
     return answer_question(asked)
 

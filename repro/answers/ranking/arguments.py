@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from repro.algorithms.pipeline.profile import load_profile
+from repro.answers.ranking.gpus import FP32, PRECISIONS, measured_gpus, rates_of
 from repro.answers.ranking.links import LINKS, TRANSPORTS, Link
 from repro.core import own_code
 from repro.core.errors import InputError, unknown_name
@@ -48,6 +50,7 @@ class Question:
     memory_bytes: float | str | None = None
     shape: Sequence[int] | None = None
     measured: Sequence[str] = ()
+    precision: str = FP32
 
     @property
     def own_runs(self) -> list[tuple[float, int]]:
@@ -90,8 +93,12 @@ class Question:
         memory = self.memory_bytes
         if memory is not None and (nbytes := parse_amount(memory, "memory", SIZES)) < LEAST_MEMORY:
             raise InputError(f"memory {memory}: is {nbytes:g} bytes; must be {LEAST_MEMORY / 1e6:g}m or more, as 16G")
+        if self.precision not in PRECISIONS:
+            raise unknown_name("precision", self.precision, PRECISIONS)
+        if self.precision != FP32 and self.gpu is None:
+            raise InputError(f"precision {self.precision}: is for gpu; step_ms is the time with your own precision")
         if self.gpu is not None:
-            devices_of(self.gpu)
+            check_gpu(self.gpu, self.precision)
         for _, workers in self.own_runs:
             if workers > self.gpus_per_node and workers % self.gpus_per_node:
                 raise InputError(f"measured: gpus-per-node {self.gpus_per_node} must divide its {workers} workers")
@@ -163,14 +170,26 @@ def parse_amount(value: float | str, name: str, units: Mapping[str, float], leas
     return number
 
 
+def check_gpu(gpu: str, precision: str) -> None:
+    """InputError for a GPU that nothing is known of, with this precision."""
+    if rates_of(gpu, precision) or (precision == FP32 and devices_of(gpu)):
+        return
+    of_precision = [each.gpu for each in measured_gpus() if each.bits == PRECISIONS[precision]]
+    of_testbeds = [str(each["name"]) for each in _devices().values() if is_gpu(each)] if precision == FP32 else []
+    raise unknown_name(
+        "GPU" if precision == FP32 else f"GPU with {precision}", gpu, sorted({*of_precision, *of_testbeds})
+    )
+
+
 def devices_of(gpu: str) -> dict[str, dict[str, Any]]:
-    """Testbed -> its device, of the testbeds with this GPU; InputError for a GPU of no testbed."""
+    """Testbed -> its device, of the testbeds with this GPU."""
+    return {bed: device for bed, device in _devices().items() if str(device["name"]).lower() == gpu.lower()}
+
+
+@cache
+def _devices() -> dict[str, dict[str, Any]]:
     every = ((testbed, _device(testbed)) for testbed in files.group_names("testbed"))
-    devices = {testbed: device for testbed, device in every if device.get("name")}
-    known = {bed: device for bed, device in devices.items() if str(device["name"]).lower() == gpu.lower()}
-    if not known:
-        raise unknown_name("GPU", gpu, sorted({str(each["name"]) for each in devices.values() if is_gpu(each)}))
-    return known
+    return {testbed: device for testbed, device in every if device.get("name")}
 
 
 def is_gpu(device: Mapping[str, Any]) -> bool:

@@ -11,11 +11,12 @@ from dataclasses import replace
 from itertools import islice, product
 from typing import Any
 
-from repro.answers.ranking import forms, workload
+from repro.answers.ranking import forms
 from repro.answers.ranking.calibration import committed_calibration
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, read_candidates, tied_names
 from repro.answers.ranking.cells import Cell, differing_neighbours
 from repro.answers.ranking.setting import Setting, cluster_entries
+from repro.answers.ranking.stored_workloads import find_workload
 from repro.experiment.testbeds import testbed_of
 
 GBITS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -37,7 +38,7 @@ def cell_setting(base: Setting, gbit: float, ratio: float, workers: int, late: f
 def of_model() -> Setting:
     """The base setting: MODEL on the cluster."""
     bed: Any = testbed_of(cluster_entries())
-    load = workload.workload_of(MODEL, 32).with_seconds(1.0, "given by the ratio")
+    load = find_workload(MODEL, 32).with_seconds(1.0, "given by the ratio")
     return Setting(load.profile, 2, bed, matrices=load.matrices)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from repro.answers.ranking import answer, question, workload
+from repro.answers.ranking import answer, question
 from repro.answers.ranking.against import PUBLISHED, Compared
 from repro.answers.ranking.answer import Row, Run
 from repro.answers.ranking.arguments import Question
@@ -17,12 +17,13 @@ from repro.answers.ranking.calibration import Calibration, fit_calibration
 from repro.answers.ranking.candidates import Candidate, read_candidates
 from repro.answers.ranking.links import Link, Transport
 from repro.answers.ranking.setting import Setting, cluster_entries
+from repro.answers.ranking.stored_workloads import find_workload
 from repro.answers.ranking.workload import Workload
 from repro.core import user_files
 from repro.core.fields import Count, Model, Positive, Text, check_fields
 from repro.experiment.testbeds import testbed_of
 
-load = cache(workload.workload_of)
+load = cache(find_workload)
 
 
 class Measured(Model):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from repro.answers.ranking import workload
 from repro.answers.ranking.arguments import SECONDS, SIZES, Question, devices_of, parse_amount
+from repro.answers.ranking.gpus import FP32, rates_of
 from repro.answers.ranking.links import GOODPUT, INSIDE, Quantiles, goodput_of, inside_of
 from repro.answers.ranking.setting import Setting, cluster_entries, coarsen_profile
+from repro.answers.ranking.stored_workloads import find_workload
 from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError
 from repro.experiment import files
@@ -20,15 +23,16 @@ from repro.experiment.testbeds import testbed_of
 def parse_question(asked: Question) -> tuple[Setting, Workload, list[str], list[str]]:
     """(setting, workload, names of the known inputs, notes for the user)"""
     asked.check()
-    load, known, notes = workload.workload_of(asked.model, asked.batch, asked.shape), [], []
+    load, known, notes = find_workload(asked.model, asked.batch, asked.shape), [], []
     links = links_of(asked)
     if asked.step_ms is not None:
         load = load.with_seconds(asked.step_ms / 1e3, "given")
     elif asked.gpu is not None:
-        load, published = on_gpu(asked.gpu, asked.model, asked.batch, load)
-        if not published:
-            links[COMPUTATION] = ON_GPU
-            notes.append("The computation on this GPU is estimated, half of it to twice of it are drawn; give step_ms.")
+        load, spread = on_gpu(asked.gpu, asked.precision, asked.model, asked.batch, load)
+        if spread:
+            links[COMPUTATION] = spread
+            low, high = (spread.at(0.5) / spread.at(end) for end in (1, 0))
+            notes.append(f"The computation on this GPU is drawn, {low:.2g} to {high:.2g} of that; give step_ms.")
     elif ":" in asked.model and not load.timed:
         load = workload.timed_here(asked.model, asked.batch, asked.shape, load)
         if not torch.cuda.is_available():
@@ -85,28 +89,40 @@ def link_entries(asked: Question, links: Mapping[str, Quantiles]) -> dict[str, A
     return entries
 
 
-# --- seconds on a GPU: the published step of this model on it, or its rate in the papers' testbeds
+# --- seconds on a GPU: the published steps of this model on it, or the rate at which it computed others
 COMPUTATION = "computation"  # the name of the input
-# an estimate is drawn from twice the seconds to a half: models reach different shares of a GPU's peak
-ON_GPU = Quantiles.of(
-    "device.utilisation", (share * cluster_entries()["device"]["utilisation"] for share in (0.5, 1, 2))
-)
+APART = 2.0  # models reach different shares of a GPU's peak: an estimate is drawn from its half to its double
 
 
-def on_gpu(gpu: str, model: str, batch: int, load: Workload) -> tuple[Workload, bool]:
-    """(the workload with seconds of this GPU, whether they are published); InputError for a GPU of no testbed, or
-    unknown FLOPs."""
-    known = devices_of(gpu)
+def on_gpu(gpu: str, precision: str, model: str, batch: int, load: Workload) -> tuple[Workload, Quantiles | None]:
+    """(the workload with seconds of this GPU, what they are drawn from); InputError for unknown FLOPs."""
+    measured = rates_of(gpu, precision)
+    own = [each.per_s for each in measured if each.model == model]
+    if own:
+        seconds = batch / statistics.median(own)
+        return load.with_seconds(seconds, f"published for {gpu}, {precision}, {len(own)} times"), _spread(own)
+    known = devices_of(gpu) if precision == FP32 else {}
     for bed in _testbeds_of(model):
         if "iteration_s" in (device := known.get(bed, {})):
             source = f"published for {gpu}, {device['iteration_s']:g} s a batch of {device['batch']}"
-            return load.with_seconds(device["iteration_s"] * batch / device["batch"], source), True
-    rates = [device["peak_flops"] * device["utilisation"] for device in known.values() if "peak_flops" in device]
+            return load.with_seconds(device["iteration_s"] * batch / device["batch"], source), None
+    rates = [each.per_s * find_workload(each.model, 1).flops for each in measured]
+    rates = rates or [device["peak_flops"] * device["utilisation"] for device in known.values()
+                      if "peak_flops" in device]  # fmt: skip
     if not rates or not load.flops:
         raise InputError(f"gpu {gpu}: nothing is published of {model} on it; give step_ms, the time of a step")
-    rate = sorted(rates)[len(rates) // 2]
-    source = f"estimated for {gpu}: {rate / 1e12:.2g} TFLOP/s, as its testbeds have it"
-    return load.with_seconds(load.flops / rate, source), False
+    rate = statistics.median(rates)
+    of = "other models" if measured else "its testbeds"
+    source = f"estimated for {gpu}, {precision}: {rate / 1e12:.2g} TFLOP/s, as of {of}"
+    return load.with_seconds(load.flops / rate, source), _spread([min(rates) / APART, rate, max(rates) * APART])
+
+
+def _spread(rates: Sequence[float]) -> Quantiles | None:
+    """What the computation is drawn from, if published rates differ: the device's utilisation, in their proportion."""
+    if len(rates) == 1:
+        return None
+    usual, middle = cluster_entries()["device"]["utilisation"], statistics.median(rates)
+    return Quantiles.of("device.utilisation", (usual * rate / middle for rate in rates))
 
 
 def _testbeds_of(model: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ class Setting:
         """The profile that pipelines are cut from."""
         return self.coarse or coarsen_profile(self.profile)
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """The size of the gradient."""
         return round(sum(layer.parameter_bytes for layer in self.profile.layers))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import statistics
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -75,7 +76,7 @@ def workload_of(model: str, batch: int, shape: Sequence[int] | None = None) -> W
     check_model(model)
     dataset = profiler.usual_dataset(model)
     real = data.load_shapes(dataset)
-    built = models.build_model(model, real.input_shape, real.classes, 0, "meta")
+    built = copy.deepcopy(models.build_model(model, real.input_shape, real.classes, 0, "meta"))  # it keeps its state
     return of_module(built, model, batch, real.input_shape, real.kind in WORD_KINDS)
 
 

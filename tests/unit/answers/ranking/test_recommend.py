@@ -16,6 +16,7 @@ from repro.answers.ranking import (
     calibration,
     draws,
     forms,
+    gpus,
     links,
     question,
     simulate,
@@ -254,6 +255,19 @@ def test_an_estimate_for_a_gpu_is_drawn():
         for setting, _, inputs, _ in (known, guessed)
     ]
     assert max(spans[0]) == pytest.approx(min(spans[0])) and max(spans[1]) > 2 * min(spans[1])
+
+
+def test_a_gpu_s_published_steps_are_drawn_from():
+    def computation(model, **asked):
+        where, load, known, _ = question.parse_question(Question(model, "10g", 4, gpu="V100", **asked))
+        return where.computation_s, [drawn.computation_s for drawn in draws.drawn_settings(where, known)], load.timed
+
+    rates = [each.per_s for each in gpus.rates_of("v100", "fp32")]
+    middle, drawn, source = computation("resnet50")
+    assert 32 / max(rates) <= min(drawn) < middle < max(drawn) <= 32 / min(rates) and "published" in source
+    assert computation("resnet50", precision="bf16")[0] < middle / 2
+    of_others = computation("bert_base")
+    assert max(of_others[1]) / min(of_others[1]) > 2 * max(drawn) / min(drawn) and "estimated" in of_others[2]
 
 
 def test_the_link_inside_a_machine_decides_its_step():

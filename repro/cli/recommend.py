@@ -70,10 +70,16 @@ def add_commands(commands: Any) -> None:
         "--simulations", type=int, default=400, metavar="N", help="cells near borders to simulate at most (default 400)"
     )
     map_.add_argument("--out", metavar="FOLDER", help="save the page's tables in this folder: map.csv and others")
+    map_.add_argument(
+        "--check-forms",
+        action="store_true",
+        help="instead, compare closed forms with simulations in random settings (15 minutes), and save forms.csv",
+    )
     map_.set_defaults(command=cmd_map)
 
 
 def cmd_map(args: argparse.Namespace) -> None:
+    """Build the map, or check the forms behind it."""
     if args.simulations < 0:
         raise InputError(f"--simulations {args.simulations}: must be 0 or more")
 
@@ -85,6 +91,8 @@ def cmd_map(args: argparse.Namespace) -> None:
     folder = Path(args.out) if args.out else None
     if folder:
         make_target_folder("--out", folder)
+    if args.check_forms:
+        return check_forms(folder)
     mapped = maps.build_map(args.simulations, lambda line: print(line, file=sys.stderr))
     if folder:
         tables: dict[str, tuple[type, list[Any]]] = {
@@ -96,6 +104,25 @@ def cmd_map(args: argparse.Namespace) -> None:
         for name, (kind, rows) in tables.items():
             write_atomically(folder / f"{name}.csv", cells.as_csv(kind, rows))
     print(cells.describe_map(mapped))
+
+
+def check_forms(folder: Path | None) -> None:
+    from repro.answers.ranking import cells, form_checks
+    from repro.answers.ranking.candidates import read_candidates
+    from repro.answers.ranking.form_errors import CASES, SHARE, WITHIN, Checked, FormError
+    from repro.core.atomic import write_atomically
+
+    every: list[Checked] = []
+    for candidate in read_candidates().values():
+        rows = form_checks.check_form(candidate, CASES)
+        error = FormError.of(rows)
+        print(
+            f"{candidate.label}: within {WITHIN:.0%} in {error.within:.1%} of {error.cases} settings "
+            f"({SHARE:.0%} are needed); {error.ends[0]:+.1%} to {error.ends[1]:+.1%}"
+        )
+        every += rows
+    if folder:
+        write_atomically(folder / "forms.csv", cells.as_csv(Checked, every))
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from repro.algorithms import imbalance
 from repro.algorithms.pipeline.layers import Layer
 from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.answers.ranking.candidates import Candidate
+from repro.answers.ranking.fused import Fused
 from repro.answers.ranking.setting import Setting
 from repro.core.registry import PLUGINS
 from repro.fabric.virtual import fabric as virtual
@@ -61,11 +62,12 @@ def share_exchange(step: Step, setting: Setting, minibatches: int) -> Step:
 class SizedBlock(nn.Module):
     """A layer's weights and outputs as sizes alone, on the meta device."""
 
-    def __init__(self, layer: Layer):
+    def __init__(self, layer: Layer, matrix: tuple[int, int] | None = None):
+        """matrix: (rows, columns) of its weights, else a vector."""
         super().__init__()
         elements = math.ceil(layer.parameter_bytes / FLOAT32)
         if elements:
-            self.weights = nn.Parameter(torch.empty(elements, device="meta"))
+            self.weights = nn.Parameter(torch.empty(*(matrix or (elements,)), device="meta"))
         self.outputs = max(1, round(layer.activation_bytes / FLOAT32))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -75,23 +77,25 @@ class SizedBlock(nn.Module):
 def simulate_step(candidate: Candidate, setting: Setting) -> Step:
     """The candidate's step in the steady middle of a run."""
     place, profile, late_s = setting.place(candidate), setting.profile, setting.late_s
-    name, options = candidate.simulated()
-    kind: type[Strategy] = PLUGINS["strategy"].load(name)
+    name, options = candidate.simulated() if candidate.modelled else candidate.own()
+    kind: type[Strategy] = Fused if candidate.form == "fused" else PLUGINS["strategy"].load(name)
     parsed = kind.parse(options | ({"servers": place.servers} if place.servers else {}))
     names = [f"{number}_{layer.name}".replace(".", "_") for number, layer in enumerate(profile.layers)]
     seconds = BlockSeconds([each.forward_s for each in profile.layers], [each.backward_s for each in profile.layers])
     steps = UNEVEN_STEPS if late_s or candidate.form == "eager" else STEPS
+    warmup, steps = (options["H"], options["H"]) if candidate.form == "local" else (WARMUP, steps)
 
+    matrices = setting.matrices if candidate.form == "lowrank" and setting.matrices else [None] * len(names)
     worlds: list[virtual.World] = []
 
     def rank(fabric: virtual.VirtualFabric) -> list[dict[str, Any]]:
         worlds.append(fabric.world)
-        model = nn.Sequential(OrderedDict(zip(names, map(SizedBlock, profile.layers))))
+        model = nn.Sequential(OrderedDict(zip(names, map(SizedBlock, profile.layers, matrices))))
         worker = worker_of(fabric, place.workers, model, round(profile.input_bytes), "meta", seconds)
         if late_s and place.workers > 1:
             late = imbalance.load_imbalance("random_one")
             worker.imbalance = late(late.Options(delay_s=late_s), place.workers, 0)
-        return observe_steps(fabric, kind(parsed), worker, WARMUP, steps)
+        return observe_steps(fabric, kind(parsed), worker, warmup, steps)
 
     ranks, fabric = kind.ranks(parsed, place.workers), TwoLevelFabric if place.machines else virtual.VirtualFabric
     timings = virtual.run(ranks, rank, setting.network(place), setting.costs, kind=fabric)

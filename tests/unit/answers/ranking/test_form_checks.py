@@ -1,0 +1,44 @@
+"""Closed forms beside simulations in random settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from repro.answers.ranking import form_checks, forms, simulate
+from repro.answers.ranking.candidates import read_candidates
+from repro.answers.ranking.form_errors import WITHIN, Checked, FormError
+
+
+@pytest.mark.parametrize("name", ["ddp", "ddp_two_levels", "ddp_accumulate", "ddp_powersgd", "diloco", "gtopk"])
+def test_a_form_is_as_its_simulation_in_random_settings(name):
+    rows = form_checks.check_form(read_candidates()[name], 4)
+    assert len(rows) == 4 and all(abs(row.off) < WITHIN for row in rows)
+
+
+def test_horovod_s_thread_sums_what_is_ready_as_its_form_does():
+    """Without a cycle, whose ticks the form has in the mean."""
+    horovod = read_candidates()["horovod"].model_copy(update={"options": {"cycle_ms": 0.0, "fusion_mb": 64}})
+    for case in range(4):
+        where = form_checks.random_setting(horovod, case)
+        form, simulated = forms.closed_form_step(horovod, where), simulate.simulate_step(horovod, where)
+        assert form.seconds == pytest.approx(simulated.seconds, rel=1e-3)
+
+
+def test_a_form_must_be_near_its_simulation_in_nineteen_of_twenty_settings():
+    def error(far):
+        return FormError.of([Checked("ddp", case, 4, 1.0 + 0.06 * (case < far), 1.0) for case in range(100)])
+
+    assert error(5).good and not error(6).good
+
+
+def test_a_check_ends_where_a_form_can_no_longer_be_good_enough(monkeypatch):
+    monkeypatch.setattr(form_checks.forms, "closed_form_step", lambda one, where: simulate.Step(2.0, {}))
+    monkeypatch.setattr(form_checks.simulate, "simulate_step", lambda one, where: simulate.Step(1.0, {}))
+    assert len(form_checks.check_form(read_candidates()["ddp"], 200)) == 11
+
+
+def test_settings_differ_and_have_two_to_32_ranks():
+    settings = [form_checks.random_setting(read_candidates()["ddp"], case) for case in range(40)]
+    workers = [where.workers for where in settings]
+    assert 2 <= min(workers) < 5 and 25 < max(workers) <= form_checks.RANKS
+    assert len({where.testbed.beta_s_per_byte for where in settings}) == len(settings)

@@ -35,7 +35,8 @@ def test_a_run_imports_nothing_from_the_current_folder_but_what_the_user_names(t
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "my_ways.py").write_text(WAYS)
     # -P as the command `repro` starts, whose folder is that of its script
-    command = [sys.executable, "-P", "-m", "repro", "run", EXPERIMENT, *QUICK, "workers=1", *LAUNCHERS[launcher], "--no-report"]
+    chosen = [EXPERIMENT, *QUICK, "workers=1", *LAUNCHERS[launcher]]
+    command = [sys.executable, "-P", "-m", "repro", "run", *chosen, "--no-report"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     environment |= {"REPRO_RESULTS": str(tmp_path / "results"), "PYTHONPATH": str(PROJECT)}
     done = subprocess.run(

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
 from repro.core.registry import PLUGINS
+from repro.fabric.codecs import CODECS
+from repro.fabric.collectives.dense import ALLREDUCE
+from repro.fabric.option_names import AllreduceName, CodecName
 
 NAMES = [(group, name) for group in PLUGINS for name in PLUGINS[group].names()]
 
@@ -82,3 +86,8 @@ assert "torch" not in sys.modules and "mine" not in sys.modules
 """
     found = run_python(code, folder=tmp_path)
     assert answer in found and bool(answer) == bool(found)
+
+
+def test_the_names_of_options_are_those_of_what_they_choose():
+    assert {*get_args(CodecName)} == {*CODECS}
+    assert {*get_args(AllreduceName)} == {*ALLREDUCE, "native", "auto"}

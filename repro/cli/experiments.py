@@ -172,6 +172,7 @@ def format_experiment(shown: Shown, args: argparse.Namespace) -> str:
 
 def cmd_run(args: argparse.Namespace) -> None:
 
+    from repro.answers.mlflow.store import tracking_uri
     from repro.cli.pages import check_page
     from repro.launch.pool import Pools
     from repro.launch.run import prepare_job, say_left_out
@@ -179,6 +180,8 @@ def cmd_run(args: argparse.Namespace) -> None:
     if args.draws:
         draw_sweeps(args)
         return
+    if not args.no_mlflow:
+        tracking_uri()  # InputError for a wrong one
     with Pools(args.fresh_ranks) as pools:
         fetch, force = not args.dry_run, args.force
         job = prepare_job(args.experiment, args.overrides, args.scale, force, pools, fetch, args.unpublished)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import add_dataset, add_device, as_json, new_file, parse_count, parse_plugin
 from repro.core.errors import InputError
-from repro.core.registry import home_module
 from repro.core.without_pytorch import check_early
 
 if TYPE_CHECKING:
@@ -58,7 +57,13 @@ def cmd_profile(args: argparse.Namespace) -> None:
     sizes = args.batch, args.minibatches, args.warmup
     profile.check_sizes(*sizes)
     options = group_overrides(args.overrides, "model", "dataset")
-    check_early(lambda: check_profile(args.model, args.dataset, options))
+
+    def check() -> None:
+        from repro.algorithms.pipeline import profiler
+
+        profiler.check_workload(args.model, args.dataset, options)
+
+    check_early(check)
 
     import torch
 
@@ -74,16 +79,6 @@ def cmd_profile(args: argparse.Namespace) -> None:
         return
     print(profile_table(measured))
     print(f"saved      {args.out}" if args.out else "not saved: --out FILE, for `repro partition FILE`")
-
-
-def check_profile(model: str, dataset: str | None, options: Mapping[str, Mapping[str, Any]]) -> None:
-    """InputError for options that model or data set do not have, and for a data set that the model does not take."""
-    from repro.algorithms.pipeline.profiler import usual_dataset
-
-    dataset, data, models = dataset or usual_dataset(model), home_module("dataset"), home_module("model")
-    models.check_options(model, options["model"])
-    data.check_options(dataset, options["dataset"])
-    models.check_takes(model, data.input_kind(dataset), dataset)
 
 
 def cmd_partition(args: argparse.Namespace) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import add_dataset, add_device, as_json, new_file, parse_count, parse_plugin
 from repro.cli.partition import group_overrides
+from repro.core.without_pytorch import check_early
 
 if TYPE_CHECKING:
     from repro.probes.shared.prices import Prices
@@ -41,6 +42,15 @@ def add_commands(commands: Any) -> None:
 
 def cmd_price(args: argparse.Namespace) -> None:
     options = group_overrides(args.overrides, "strategy", "model", "dataset")
+
+    def check() -> None:
+        from repro import strategies
+        from repro.algorithms.pipeline import profiler
+
+        strategies.load_strategy(args.strategy).parse(options["strategy"])
+        profiler.check_workload(args.model, args.dataset, options)
+
+    check_early(check)
 
     from functools import partial
 

@@ -83,9 +83,6 @@ def cmd_map(args: argparse.Namespace) -> None:
     if args.simulations < 0:
         raise InputError(f"--simulations {args.simulations}: must be 0 or more")
 
-    from repro.answers.ranking import against, cells, emulated, paper_places, published
-    from repro.answers.ranking import map as maps
-    from repro.core.atomic import write_atomically
     from repro.core.user_files import make_target_folder
 
     folder = Path(args.out) if args.out else None
@@ -93,6 +90,11 @@ def cmd_map(args: argparse.Namespace) -> None:
         make_target_folder("--out", folder)
     if args.check_forms:
         return check_forms(folder)
+
+    from repro.answers.ranking import against, cells, emulated, paper_places, published
+    from repro.answers.ranking import map as maps
+    from repro.core.atomic import write_atomically
+
     mapped = maps.build_map(args.simulations, lambda line: print(line, file=sys.stderr))
     if folder:
         tables: dict[str, tuple[type, list[Any]]] = {

@@ -45,11 +45,13 @@ def cmd_ui(args: argparse.Namespace) -> None:
 def sync_runs(paper: str | None) -> None:
     """Mirror to MLflow the missing runs of one paper or all, and print progress and counts."""
     from repro.answers.mlflow import sync_all
+    from repro.answers.mlflow.store import tracking_uri
     from repro.core.paths import results_root
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
+    tracking_uri()  # InputError for a wrong one
     say("mirroring the results to MLflow ...")
     synced = sync_all(results_root(), paper=paper, say=say)
     running = f", {synced.running} left to the commands that run them" if synced.running else ""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from repro.answers.mlflow.store import tracking_uri
 from repro.core.choices import QUICK
 from repro.core.errors import NotHere, ReproError
 from repro.core.paths import reference_root
@@ -46,6 +47,8 @@ def run(
     """
     check_arguments(scale, force=force, fresh_ranks=fresh_ranks, mlflow=mlflow)
     name, words = check_name(experiment), as_overrides(overrides, seeds)
+    if mlflow:
+        tracking_uri()  # InputError for a wrong one
     with Pools(fresh_ranks) as pools:
         records, fault = prepare_job(name, words, scale, force, pools).execute(pools, mlflow)
     if fault:

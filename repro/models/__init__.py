@@ -12,6 +12,7 @@ several models. Packages register models through the entry-point group `repro.mo
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -154,7 +155,7 @@ def option_defaults(name: str) -> dict[str, Any]:
     return {parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
 
 
-def check_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
+def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are not None; InputError for unknown names and invalid values."""
     valid = option_defaults(name)
     for option in options:

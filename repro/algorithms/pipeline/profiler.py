@@ -98,15 +98,24 @@ def check_forward(name: str, model: nn.Sequential, batches: Minibatches, dataset
             reset_state(model)
 
 
-def profile_inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, int]:
-    """(data set, number of classes) for a model; a stand-in's images have the size of the real ones.
-
-    options: of the data set, and `standin`. InputError if the model takes another kind of inputs.
-    """
+def check_workload(name: str, dataset: str | None, options: Mapping[str, Mapping[str, Any]]) -> None:
+    """InputError for options (of `model` and `dataset`) that a model or its data set does not have, and for a data set
+    of another kind than the model takes. dataset: None: the usual one."""
+    models.check_options(name, options["model"])
+    dataset = dataset or usual_dataset(name)
+    data.check_options(dataset, options["dataset"])
     takes, kind = models.input_kind(name), data.input_kind(dataset)
     if takes not in (kind, models.ANYTHING):
         fitting = ", ".join(other for other in data.dataset_names() if data.input_kind(other) == takes) or "none"
         raise InputError(f"model {name} takes {takes}, and {dataset} is {kind}; must be of {fitting}")
+
+
+def profile_inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, int]:
+    """(data set, number of classes) for a model; a stand-in's images have the size of the real ones.
+
+    options: of the data set, and `standin`. InputError as `check_workload`.
+    """
+    check_workload(name, dataset, {"model": {}, "dataset": options})
     rest = {option: value for option, value in options.items() if option != "standin"}
     if "image_size" in data.load_source(dataset).OPTIONS:
         rest = {"image_size": data.load_shapes(dataset, **rest).input_shape[-1]} | rest

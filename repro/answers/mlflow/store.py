@@ -77,7 +77,7 @@ class Store:
 def tracking_uri(uri: str | None = None, root: Path | None = None) -> str:
     """`uri`, else $MLFLOW_TRACKING_URI, else the SQLite file `mlflow.db` in the results folder.
 
-    InputError for an unknown scheme, a missing host, or an invalid port.
+    InputError for an unknown scheme, a missing host or folder, or an invalid port.
     """
     uri = uri or os.environ.get("MLFLOW_TRACKING_URI")
     if not uri:
@@ -103,6 +103,8 @@ def _wrong(uri: str) -> str | None:
         return f"unknown scheme '{scheme}'" if colon and "//" in uri else "no scheme"
     if any(character.isspace() for character in uri):
         return "a space in it"
+    if is_sqlite(uri) and not (folder := database_file(uri).parent).is_dir():
+        return f"there is no folder {folder}"
     if scheme in ("http", "https"):
         try:
             parts = urllib.parse.urlsplit(uri)

@@ -95,7 +95,6 @@ class Own:
 
     @cached_property
     def _read(self) -> tuple[Dataset, torch.Tensor]:
-        require_pytorch()  # it may take long
         return self._built({})
 
     def _made(self, options: dict[str, Any]) -> tuple[Dataset, torch.Tensor]:
@@ -117,7 +116,7 @@ class Own:
 
     def _arrays(self) -> tuple[list[Samples], torch.Tensor, str]:
         import zlib
-        from zipfile import BadZipFile
+        from zipfile import BadZipFile, is_zipfile
 
         import numpy as np
         import torch
@@ -127,6 +126,8 @@ class Own:
         from repro.data.readers.items import check_labels, normalise_inputs
 
         path = self.source
+        if not is_zipfile(path):
+            raise InputError(f"{path}: not an .npz file; must be what numpy.savez writes")
         try:
             with np.load(path, allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
@@ -157,6 +158,7 @@ class Own:
 
     def _called(self, options: dict[str, Any]) -> tuple[list[Samples], torch.Tensor, str]:
         """`_items`; InputError naming the user's file and line if the user's code raises an exception."""
+        require_pytorch()  # the code may take long
         try:
             return self._items(options)
         except ReproError:

@@ -25,11 +25,12 @@ def add_commands(commands: Any) -> None:
 
 
 def cmd_report(args: argparse.Namespace) -> None:
-    from repro.answers.pages.build import build, build_overview
+    from repro.answers.pages.build import build, build_overview, page_names
     from repro.answers.site.build import import_modules
     from repro.core.paths import reports_root
     from repro.core.user_files import make_target_folder
 
+    page_names(args.paper)
     out = (args.out or reports_root()).resolve()
     make_target_folder("--out" if args.out else "$REPRO_REPORTS", args.out or out)
     written = build(args.paper, out=out, say=print_progress, pdf=args.pdf, meanwhile=import_modules)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import sys
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -107,7 +106,6 @@ def load_shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     import torch
 
     from repro.data.base import AnySplit, Dataset, Split
-    from repro.data.readers import augment
     from repro.data.readers.text import Text
 
     source, used = load_source(name), _options(name, options)
@@ -117,7 +115,7 @@ def load_shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     validated = used.pop("validation", None)
     counts, classes, shape = source.shapes(**used)
     if validated is not None:
-        counts = augment.validation_counts(validated, counts[0])
+        counts = augmentation.validation_counts(validated, counts[0])
     splits: list[AnySplit]
     if input_kind(name) == "text":
         splits = [Text(torch.empty(count + 1, dtype=torch.int64, device="meta"), *shape) for count in counts]
@@ -140,12 +138,18 @@ def extract_features(
     """
     import torch
 
-    source, used = load_source(name), _options(name, options)
-    if not hasattr(source, "extract"):
-        raise InputError(f"data.videos={videos}: data set '{name}' is not made of videos")
+    used = _options(name, options)
+    source = check_videos(name, videos)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     source.extract(videos, root, device, say, **used)
+
+
+def check_videos(name: str, videos: str) -> ModuleType:
+    """The module of a data set that is made of videos; InputError for another."""
+    if not hasattr(source := load_source(name), "extract"):
+        raise InputError(f"data.videos={videos}: data set '{name}' is not made of videos")
+    return source
 
 
 def ensure_dataset(
@@ -249,14 +253,19 @@ def check_options(name: str, options: Mapping[str, Any], root: str | None = None
     files.search_places(root)
     _check_mode(options.pop("standin", "auto"))
     used = augmentation.split_augmentation(_options(name, options))[1]
-    files.limited_count("validation", used.pop("validation", None), sys.maxsize)  # of how many, only the files tell
+    validation = used.pop("validation", None)
     if hasattr(source := load_source(name), "shapes"):
-        source.shapes(**used)
+        (train, _), _, _ = source.shapes(**used)
+        if validation is not None:
+            augmentation.validation_counts(validation, train)
 
 
 def check_obtainable(config: RunConfig) -> None:
-    """NotHere if a run needs files that are not on this machine and that nobody may download."""
+    """NotHere if a run needs files that are not on this machine and that nobody may download; InputError for videos of
+    a data set without any."""
     name, root = config.dataset.name, config.data.root
+    if config.data.videos and not config.timing_only:
+        check_videos(name, config.data.videos)
     source, required = load_source(name), config.dataset.options.get("standin") == "never"
     if required and not (config.timing_only or is_generated(source) or source.FILES or source.find(root)):
         raise NotHere(missing_message(name, root))

@@ -1,4 +1,4 @@
-"""The options of random augmentation, shared by data sets of images."""
+"""The options of random augmentation and of held-out samples, shared by data sets of images."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from repro.core.errors import InputError
 from repro.core.fields import Model, NonNegative, check_fields
 
 CUTS = ("flip", "pad")  # for any images
 ALL = (*CUTS, "crop", "colour")  # for images with ImageNet's colours that may be stored larger than the model's input
+DEVIATION = (0.229, 0.224, 0.225)  # of ImageNet's channels, by which images are divided
 
 
 class Augmentation(Model):
@@ -37,3 +39,10 @@ def split_augmentation(options: dict[str, Any]) -> tuple[Augmentation | None, di
     rest = {name: value for name, value in options.items() if name not in ALL}
     augmentation = check_fields(Augmentation, {name: options[name] for name in ALL if name in options}, "dataset")
     return (augmentation if any(augmentation.model_dump().values()) else None), rest
+
+
+def validation_counts(samples: object, train: int) -> tuple[int, int]:
+    """(samples to train on, samples held out) of `train` samples; InputError unless both are at least 1."""
+    if not isinstance(samples, int) or isinstance(samples, bool) or not 1 <= samples < train:
+        raise InputError(f"dataset.validation={samples}: must be a whole number from 1 to {train - 1}, or null")
+    return train - samples, samples

@@ -22,6 +22,14 @@ IMPORTED = ("repro.answers.pages.paper_page", "seaborn", "matplotlib.backends.ba
             "jinja2", "markdown_it", "tabulate")  # fmt: skip
 
 
+def page_names(paper: str | None = None) -> list[str]:
+    """The names of all pages; InputError for a paper that has none."""
+    names = [*overview.papers(), *overview.across()]
+    if paper is not None and paper not in names:
+        raise unknown_name("paper", paper, names)
+    return names
+
+
 def build(
     paper: str | None = None, results: Path | None = None, out: Path | None = None,
     say: Callable[[str], None] = lambda line: None, pdf: bool = False, meanwhile: Callable[[], None] = lambda: None,
@@ -33,11 +41,9 @@ def build(
     too; meanwhile: called while other processes build pages. Equal results give equal bytes. Pages whose inputs have
     not changed stay as they are (`repro.answers.pages.built`); a page's outdated figures and tables are removed.
     """
-    names = [*overview.papers(), *overview.across()]
+    names = page_names(paper)
     if results == reference_root():  # it holds no runs of other people's papers
         names = [name for name in names if is_ours(name)]
-    if paper is not None and paper not in names:
-        raise unknown_name("paper", paper, names)
     results, out = Path(results) if results else None, Path(out or reports_root())
     names = names if paper is None else [paper]
     pages = {name: before for name in names if (before := _unchanged(name, results, out, pdf))}

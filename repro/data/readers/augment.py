@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from repro.core.errors import InputError
-from repro.data.augmentation import Augmentation
+from repro.data.augmentation import DEVIATION, Augmentation, validation_counts
 from repro.data.base import Dataset, Samples, View, move_tensor
 
 NUMBERS = 8  # random numbers of a sample: flip, down, right, area, aspect and three for colour
@@ -23,7 +23,6 @@ AREA, ASPECT = 0.08, math.log(4 / 3)
 # principal components of ImageNet's colours (pixels from 0 to 1), from fb.resnet.torch; images are divided by DEVIATION
 EIGENVALUES = (0.2175, 0.0188, 0.0045)
 EIGENVECTORS = ((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140), (-0.5836, -0.6948, 0.4203))
-DEVIATION = (0.229, 0.224, 0.225)
 COLOURS = (EIGENVECTORS, EIGENVALUES, DEVIATION)
 BITS = 23  # of a random number, so that adding half a step is exact in float32
 
@@ -167,13 +166,6 @@ def _signed(constant: int) -> int:
 def _shifted(numbers: torch.Tensor, bits: int) -> torch.Tensor:
     """A logical right shift of int64."""
     return (numbers >> bits) & ((1 << (64 - bits)) - 1)
-
-
-def validation_counts(samples: object, train: int) -> tuple[int, int]:
-    """(samples to train on, samples held out) of `train` samples; InputError unless both are at least 1."""
-    if not isinstance(samples, int) or isinstance(samples, bool) or not 1 <= samples < train:
-        raise InputError(f"dataset.validation={samples}: must be a whole number from 1 to {train - 1}, or null")
-    return train - samples, samples
 
 
 def held_out(dataset: Dataset, samples: int | None) -> Dataset:

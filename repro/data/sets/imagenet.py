@@ -38,9 +38,8 @@ from pydantic import Field
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, Whole, check_fields
 from repro.data import files
-from repro.data.augmentation import ALL
+from repro.data.augmentation import ALL, DEVIATION
 from repro.data.readers import shards
-from repro.data.readers.augment import DEVIATION
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset, Split

@@ -156,6 +156,27 @@ def test_a_file_is_written_only_in_the_place_of_a_file(capsys, tmp_path, command
     assert before == {path: path.lstat().st_mode for path in tmp_path.iterdir()}
 
 
+ADDRESSES = {"nope://x": "unknown scheme 'nope'", "sqlite:////nowhere/x.db": "there is no folder /nowhere"}
+
+
+@pytest.mark.parametrize(
+    "command", [f"run {FIG4} strategy=dsync", "track sync", "ui"], ids=lambda each: each.split()[0]
+)
+@pytest.mark.parametrize(("address", "words"), ADDRESSES.items())
+def test_a_wrong_address_of_mlflow_is_told_before_anything_starts(
+    capsys, monkeypatch, tmp_path, address, words, command
+):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+    line = error_of(capsys, *command.split())
+    assert line.startswith(f"MLFLOW_TRACKING_URI={address}: {words}") and not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("command", [f"run {FIG4} epochs=x", f"run {FIG4} --draws 4 epochs=x", "report nope"])
+def test_a_refused_command_makes_no_folder(capsys, tmp_path, command):
+    error_of(capsys, *command.split())
+    assert not [*tmp_path.iterdir()]
+
+
 LONG = "x" * 300
 
 

@@ -42,7 +42,10 @@ CASES = {
     "strategy=ps_default strategy.push=nope": "after, batches, layerwise",
     "dataset=imagenet dataset.standin=never": "train/<class>/*.JPEG",
     "dataset.images=0": "1 or more",
-    "dataset.validation=0": "1 or more",
+    "dataset.validation=0": "from 1 to ",
+    "dataset.validation=99999999": "from 1 to ",
+    "data.videos=/nowhere": "is not made of videos",
+    "dataset=./broken.npz": "not an .npz file",
     "model=lstm_ptb": "takes text, and mnist is images",
     "dataset=ptb": "ptb is text",
     "model=./fails.py:Net": "fails.py:1: ZeroDivisionError",
@@ -75,6 +78,8 @@ COMMANDS = {
     "profile resnet18 --batch 9999999999": "or less",
     "price dsnc": "dsync",
     "price powersgd --model mnist_mpl": "mnist_mlp",
+    "price powersgd --dataset ptb": "ptb is text",
+    "price powersgd strategy.rank=0": "1 or more",
     "bench collective nope": "ring_pipelined",
     "profile resnet18 --dataset ptb": "ptb is text",
     "profile resnet18 dataset.images=0": "1 or more",
@@ -94,13 +99,14 @@ print("torch" in sys.modules, "repro.launch.plan_process" in sys.modules)"""
     (tmp_path / "nets.py").write_text(NETS)
     (tmp_path / "broken.py").write_text("def f(:\n")
     (tmp_path / "fails.py").write_text("Net = 1 / 0\n")
+    (tmp_path / "broken.npz").write_text("")
     surroundings = {"REPRO_RESULTS": str(tmp_path), "PATH": ""}  # no helper process either
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=surroundings, cwd=tmp_path)
     assert done.stdout.split() == ["False", "False"], done.stderr
     lines = done.stderr.splitlines()
     for line, (override, allowed) in zip(lines, CASES.items(), strict=True):
         entry = override.partition("=")[0].partition(".")[0]
-        assert any(words in line for words in (entry, ".py", "data set", " takes ")), line
+        assert any(words in line for words in (entry, ".py", ".npz", "data set", " takes ")), line
         assert allowed in line, line
 
 

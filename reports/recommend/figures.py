@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -28,7 +29,7 @@ OTHER = "#8c8c8c"
 WORKERS = (8, 32, 128)  # of the map's panels
 KINDS = {SYNCHRONOUS: "same updates", ANY: "any updates"}
 LABELLED = 3  # cells of a region with a name
-LINE = 0.3  # of a cell's height, half of a line of a name
+HALF = 0.3  # of a cell's height, half of a line of a name
 BAND = 0.2  # the goal for throughputs
 
 
@@ -74,7 +75,7 @@ def draw_map(cells: Sequence[Cell], width: float = looks.WIDTH) -> Any:
             if len(x) >= LABELLED:
                 box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1}
                 label = fill(read_candidates()[name].label, 11)
-                middle, half = np.clip(x.mean() + 0.5, *inside), LINE * (label.count("\n") + 1)
+                middle, half = np.clip(x.mean() + 0.5, *inside), HALF * (label.count("\n") + 1)
                 centre = np.clip(y.mean() + 0.5, half, best.shape[0] - half)
                 text = axis.text(middle, centre, label, ha="center", va="center", fontsize=8, bbox=box)
                 text.set_in_layout(False)
@@ -123,13 +124,16 @@ def _against(table: pd.DataFrame, x: str, y: str, unit: str, width: float, ends:
     from matplotlib.ticker import FixedLocator
 
     from repro.answers.figures.drawing import round_numbers
+    from repro.answers.figures.marks import LINE
 
-    figure, axis = plt.subplots(figsize=(width, min(5.2, width) + 1), layout="constrained")
+    names = {name: read_candidates()[name].label for name in table["candidate"].unique()}
+    columns = looks.columns_of_legend([*names.values()], width)
+    height = min(5.2, width) + 0.5 + LINE * math.ceil(len(names) / columns)
+    figure, axis = plt.subplots(figsize=(width, height), layout="constrained")
     least, most = (end([end(table[x]), end(table[y])]) for end in (min, max))
     reach = np.array([0.7 * least, 1.4 * most])
     axis.fill_between(reach, reach * (1 - BAND), reach * (1 + BAND), color="0.9")
     axis.plot(reach, reach, color="0.5", linewidth=0.8)
-    names = {name: read_candidates()[name].label for name in table["candidate"].unique()}
     colours = {label: COLOURS.get(name, OTHER) for name, label in names.items()}
     shown = table.assign(strategy=table["candidate"].map(names))
     if ends:
@@ -143,6 +147,5 @@ def _against(table: pd.DataFrame, x: str, y: str, unit: str, width: float, ends:
     axis.set_ylabel(f"{y.removesuffix('_s')} ({unit})")
     handles, labels = axis.get_legend_handles_labels()
     axis.get_legend().remove()
-    figure.legend(handles, labels, loc="outside lower center", ncols=looks.columns_of_legend(labels, width),
-                  frameon=False)  # fmt: skip
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
     return figure

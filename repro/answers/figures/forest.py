@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PAPER = "paper's range"  # its name in the palette
 ROW = 16 / 130  # inches: 16 pixels of a picture
 SIZE = 6.7  # points
+TITLE = 12.1  # letters of the title in an inch
 COLUMNS = {"paper": 6, "ours (90 %)": 100, "word": 216, "kind": 280}  # points right of the axis
 LETTERS = {"paper": 24, "ours (90 %)": 30}  # the most in a column
 
@@ -78,7 +79,7 @@ def draw_forest(rows: pd.DataFrame, title: str) -> Any:
         for (name, right), text, ink in zip(COLUMNS.items(), texts, ("0.2", "0.2", colour, "0.2"), strict=True):
             text = textwrap.shorten(text, LETTERS.get(name, 40), placeholder=" ...")
             axis.annotate(text, (1, row["place"]), xytext=(right, 0), color=ink, **beside)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+    figure.suptitle(looks.fit_text(title, looks.WIDTH - 0.2, TITLE), x=0.01, ha="left", fontsize=10)
     sns.despine(figure, left=True)
     return figure
 

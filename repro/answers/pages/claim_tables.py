@@ -75,7 +75,7 @@ class ClaimTables:
             | {"reason": self._short_reason(each)}
             for each in self.headlines
         ]
-        table = tables.frame_of_cells(rows).rename(columns={"paper": "paper (size; effect that count)"})
+        table = tables.frame_of_cells(rows).rename(columns={"paper": "paper (accepted size; effect)"})
         return self.files.text_table(table, "headlines")
 
     def _printed(self, claim: Claim) -> Markdown:

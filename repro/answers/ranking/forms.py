@@ -6,10 +6,12 @@ and link of the strategy, and the options and name of the strategy that represen
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
+from statistics import fmean
 
 from repro.algorithms.pipeline.layers import Layer
 from repro.algorithms.timing.collective_forms import (
@@ -105,23 +107,43 @@ def buckets_step(setting: Setting, place: Place, options: Options, name: str) ->
 
 
 def fused_step(setting: Setting, place: Place, options: Options, name: str) -> Step:
-    """Horovod: after its last allreduce it waits for half a cycle in the mean, and sums all gradients that are ready by
-    then, as many as its fusion buffer holds."""
-    codec, cycle_s = "truncate16" if options["fp16"] else "none", options["cycle_ms"] / 1e3
+    """Horovod: at each tick of its cycle it sums all gradients that are ready, as many as its fusion buffer holds.
+
+    A recurrence: a step, from the tick of an iteration's last sum to that of the next one's, depends on the bytes of
+    the former alone. So steps repeat as soon as these do, and their mean is the step.
+    """
+    codec = "truncate16" if options["fp16"] else "none"
+    compress = codec_s(setting, codec)
+    if place.workers == 1:
+        return assemble_step(setting, 0.0, compress=compress)
     layers = [layer for layer in reversed(setting.profile.layers)]
-    ready = list(accumulate(layer.backward_s for layer in layers))
-    waiting = [(at, round(layer.parameter_bytes)) for at, layer in zip(ready, layers) if layer.parameter_bytes]
-    done = total = 0.0
-    while waiting:
-        start, fused, nbytes = max(done, waiting[0][0]) + cycle_s / 2, 1, waiting[0][1]
-        for at, more in waiting[1:]:
-            if at > start or nbytes + more > options["fusion_mb"] * MIB:
-                break
-            fused, nbytes = fused + 1, nbytes + more
-        seconds = allreduce_s(nbytes, setting, place, codec)
-        done, total, waiting = start + seconds, total + seconds, waiting[fused:]
-    exposed = max(0.0, done - ready[-1]) if place.workers > 1 else 0.0
-    return assemble_step(setting, exposed, total - exposed, codec_s(setting, codec))
+    forward = setting.computation_s - sum(layer.backward_s for layer in layers) + setting.update_s + compress
+    ready = list(accumulate((layer.backward_s for layer in layers), initial=forward))[1:]
+    every = [(at, round(layer.parameter_bytes)) for at, layer in zip(ready, layers) if layer.parameter_bytes]
+    last, steps = 0, dict[int, tuple[float, float]]()  # bytes of the last sum before a step -> (step, all sums)
+    order = []
+    while last not in steps:
+        order.append(last)
+        began = allreduce_s(last, setting, place, codec) if last else 0.0
+        start = done = began
+        total, waiting = 0.0, [(began + at, nbytes) for at, nbytes in every]
+        while waiting:
+            start, fused, sent = _next_tick(max(done, waiting[0][0]), options["cycle_ms"] / 1e3), 1, waiting[0][1]
+            for at, more in waiting[1:]:
+                if at > start or sent + more > options["fusion_mb"] * MIB:
+                    break
+                fused, sent = fused + 1, sent + more
+            seconds = allreduce_s(sent, setting, place, codec)
+            done, total, waiting, last = start + seconds, total + seconds, waiting[fused:], sent
+        steps[order[-1]] = start, total
+    repeated = [steps[nbytes] for nbytes in order[order.index(last) :]]
+    start, total = (fmean(part) for part in zip(*repeated))
+    exposed = start - setting.computation_s - setting.update_s - compress
+    return assemble_step(setting, exposed, total - exposed, compress)
+
+
+def _next_tick(at: float, cycle_s: float) -> float:
+    return math.ceil(at / cycle_s) * cycle_s if cycle_s else at
 
 
 @lru_cache(maxsize=64)

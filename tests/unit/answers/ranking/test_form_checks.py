@@ -15,10 +15,11 @@ def test_a_form_is_as_its_simulation_in_random_settings(name):
     assert len(rows) == 4 and all(abs(row.off) < WITHIN for row in rows)
 
 
-def test_horovod_s_thread_sums_what_is_ready_as_its_form_does():
-    """Without a cycle, whose ticks the form has in the mean."""
-    horovod = read_candidates()["horovod"].model_copy(update={"options": {"cycle_ms": 0.0, "fusion_mb": 64}})
-    for case in range(4):
+@pytest.mark.parametrize("cycle_ms", [0.0, 1.0])
+def test_horovod_s_thread_sums_what_is_ready_as_its_form_does(cycle_ms):
+    """Cases 6 and 62 have steps of a few cycles; in case 7 every second step is longer."""
+    horovod = read_candidates()["horovod"].model_copy(update={"options": {"cycle_ms": cycle_ms, "fusion_mb": 64}})
+    for case in (0, 1, 6, 7, 62):
         where = form_checks.random_setting(horovod, case)
         form, simulated = forms.closed_form_step(horovod, where), simulate.simulate_step(horovod, where)
         assert form.seconds == pytest.approx(simulated.seconds, rel=1e-3)

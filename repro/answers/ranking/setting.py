@@ -58,7 +58,7 @@ class Setting:
     links: Mapping[str, Quantiles] = field(default_factory=dict)
     coarse: Profile | None = None
 
-    @property
+    @cached_property
     def stages(self) -> Profile:
         """The profile that pipelines are cut from."""
         return self.coarse or coarsen_profile(self.profile)
@@ -68,7 +68,7 @@ class Setting:
         """The size of the gradient."""
         return round(sum(layer.parameter_bytes for layer in self.profile.layers))
 
-    @property
+    @cached_property
     def computation_s(self) -> float:
         return self.profile.seconds
 
@@ -80,7 +80,7 @@ class Setting:
     def late_s(self) -> float:
         return self.late * self.computation_s if self.workers > 1 else 0.0
 
-    @property
+    @cached_property
     def costs(self) -> Costs:
         return virtual_costs(self.testbed)
 

@@ -42,8 +42,8 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     line = Markdown(
         f"Of measurements by {len(kept_out())} sources that no fit has seen (scored again after a change of forms, no "
         f"longer blind), {kept.inside} of {kept.rows} lie in the 90 % interval, off by {missed} in the median; of "
-        f"{len(settings)} published settings its advice is the best, or within 5 % of it, in {sum(right[ADVICE])}, "
-        f"always the simplest strategy in {sum(right[SIMPLEST])}."
+        f"{len(settings)} published settings its advice is the best, or within 5 % of it, in {sum(right[ADVICE])}; "
+        f"always the simplest strategy would be in {sum(right[SIMPLEST])}."
     )
     table = pd.DataFrame([asdict(row) | {"ratio": row.ratio} for row in published])  # samples/s
     contests = against.find_contests(emulated, ANY)

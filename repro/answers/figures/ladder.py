@@ -48,7 +48,7 @@ def draw_ladder(rows: pd.DataFrame, width: float = looks.WIDTH) -> Any:
     finish_ratio_axis(axis, ticks=int(0.85 * width))
     least, most = axis.get_xlim()
     low, high = shown["low"].fillna(least).clip(least, most), shown["high"].fillna(most).clip(least, most)
-    axis.barh(shown["place"], high - low, heights, low, color="0.92", linewidth=0, zorder=0)
+    axis.barh(shown["place"], high - low, heights, low, color="0.92", linewidth=0, zorder=-1)
     shown["start"] = shown["start"].clip(least, most)
     for row in shown.to_dict("records"):
         if not math.isnan(row["start"]) and row["start"] != row["end"]:

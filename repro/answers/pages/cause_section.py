@@ -49,8 +49,8 @@ class CauseSection:
         caption = (
             "An arrow goes from our number without a cause to the number with it (predicted, where no run has the "
             "cause), all with inputs at their best guess, where the headlines may show the median draw. Grey: the "
-            "paper's number with its tolerance. An arrow that begins elsewhere has another kind of number, or (+) a "
-            "cause below it."
+            "paper's number with its tolerance. An arrow that begins elsewhere has another kind of number, or (+) "
+            "another cause; one from the edge begins beyond it."
         )
         return self.files.picture(partial(ladder.draw_ladder, rows), "", "ladder", fit_cell(alt), caption, rows)
 
@@ -66,11 +66,12 @@ class CauseSection:
             kind = steps[0].cause.kind
             ours = f"C{self.numbers[name]}. {self.label(steps[0].headline.claim)} ({kind})"
             yield {"text": self._rung(ours, first / by), "start": math.nan, "end": first / by, "status": "", **ends_of}
+            above = ""
             for step in steps:
                 start, end = step.headline.without, step.headline.with_cause
                 reached = (step.headline.predicted if end is None else end) / by
                 begins = math.nan if start is None else start / by
-                name = step.cause.short if step.cause.after is None else f"+ {step.cause.short}"
+                name, above = self._name_of(step, above), step.cause.id
                 yield {
                     "text": self._rung(name, reached),
                     "start": begins,
@@ -79,12 +80,19 @@ class CauseSection:
                     **ends_of,
                 }
 
+    def _name_of(self, step: Step, above: str) -> str:
+        """A cause's name, with the earlier cause that its runs have too: `+ NAME` where that is the row above."""
+        cause = step.cause
+        if cause.after is None:
+            return f"{cause.short} (ours has it)" if cause.without else cause.short
+        return f"+ {cause.short}" if cause.after == above else f"{self.shorts[cause.after]} + {cause.short}"
+
     @staticmethod
     def _rung(name: str, over: float) -> str:
         """The name of a row, with its number where the axis does not reach it."""
         if 1 / ladder.MOST <= over <= ladder.MOST:
             return name
-        return f"{name}: {format_number(over, 2) if over > 0 else 'below 0'}"
+        return f"{name}: {f'{format_number(over, 2)} times' if over > 0 else 'below 0'}"
 
     @property
     def table(self) -> Markdown:

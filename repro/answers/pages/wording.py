@@ -56,7 +56,8 @@ def value(paper: Paper, number: float, about: str = "time", digits: int = 3) -> 
     """A number in the unit of the paper's; differences of accuracies (`POINTS`) in percentage points, accuracies with
     four decimals, with two digits as percentage points."""
     if about == POINTS:
-        return f"{100 * number:+.{1 if abs(number) >= 0.0095 else 2}f}"
+        digits = 1 if abs(number) >= 0.0095 else 2
+        return f"{round(100 * number, digits) + 0.0:+.{digits}f}"  # no -0.00
     if about == "accuracy" and not paper.unit and abs(number) <= 1:
         points = f"{100 * number:.1f}" if abs(number) >= 0.0095 else f"{100 * number:.2f}"
         return points if digits == 2 else f"{number:.4f}"
@@ -83,10 +84,10 @@ def reasons(of_kinds: Sequence[ClaimVerdict], file: File) -> list[Reason]:
 
 
 def state_basis(reason: Reason, claim: str, statuses: Statuses) -> str:
-    """What a reason rests on: the status of the cause whose runs it names; else `drawn` or `run`; else `proved` or
-    `conjecture`."""
+    """What a reason rests on: the status of the cause whose runs it names; else `drawn` or `run`; else `conjecture`, or
+    `proved`: then the paper's own numbers do not give the printed one, and what made it is not known."""
     if reason.tested is None:
-        return "proved" if reason.proved else CONJECTURE
+        return ("proved" if reason.caveat else "proved, cause unknown") if reason.proved else CONJECTURE
     return statuses.get((reason.tested, claim), "drawn" if "--draws" in reason.tested.split() else "run")
 
 

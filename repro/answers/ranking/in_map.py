@@ -34,7 +34,8 @@ def describe_headline(paper: str) -> str:
         f"{strategy} is the fastest candidate there"
         if headline.candidate == headline.any
         else f"There {strategy} takes {1e3 * headline.seconds:,.0f} ms an iteration; the fastest candidate, {best}, "
-        f"takes {1e3 * headline.any_s:,.0f} ms"
+        f"takes {1e3 * headline.any_s:,.0f} ms, the fastest synchronous, "
+        f"{read_candidates()[headline.synchronous].label}, {1e3 * headline.synchronous_s:,.0f} ms"
     )
     pays = describe_pays(headline.stops_bits)
     return (

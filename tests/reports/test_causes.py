@@ -105,7 +105,7 @@ def test_the_ladder_says_the_number_that_its_axis_does_not_reach(tmp_path):
     far = replace(step, headline=replace(step.headline, with_cause=1000.0))
     section = CauseSection("pipesgd", [far], {OURS: 1}, Files("pipesgd", tmp_path), label)
     ours, cause = section.rungs()
-    assert cause["text"] == f"{CAUSE['short']}: {format_number(cause['end'], 2)}" and cause["end"] > ladder.MOST
+    assert cause["text"] == f"{CAUSE['short']}: {format_number(cause['end'], 2)} times" and cause["end"] > ladder.MOST
     assert ours["low"] < 1 < ours["high"]  # the paper prints a range
 
 
@@ -162,6 +162,17 @@ def test_an_entry_that_lacks_a_part_is_one_line_with_file_and_cause(tmp_path, ch
 
 def test_a_reason_that_printed_numbers_prove_says_so_and_points_to_the_proof():
     reason = Reason(claims=["speedup-vs-ps"], cause="Two ends exclude each other.", proved=True)
-    assert wording.state_basis(reason, "speedup-vs-ps", {}) == "proved"
+    assert wording.state_basis(reason, "speedup-vs-ps", {}) == "proved, cause unknown"
+    assert wording.state_basis(reason.model_copy(update={"caveat": True}), "speedup-vs-ps", {}) == "proved"
     assert "docs/derivations.md" in wording.state_reason(reason, "speedup-vs-ps", {})
     assert wording.state_basis(reason.model_copy(update={"proved": False}), "speedup-vs-ps", {}) == "conjecture"
+
+
+def test_a_row_names_the_cause_below_it_unless_that_is_the_row_above(tmp_path):
+    hit, miss = ends(OURS)
+    other = CAUSE | {"id": "other", "short": "something else", "experiment": "cause-other"}
+    later = CAUSE | {"id": "later", "short": "both", "experiment": "cause-both", "after": "host-copies"}
+    for causes, name in (((CAUSE, later), "+ both"), ((CAUSE, other, later), f"{CAUSE['short']} + both")):
+        steps = statuses(read(tmp_path, *causes), ours=miss, cause_copies=hit, cause_other=hit, cause_both=hit)
+        section = CauseSection("pipesgd", steps, {OURS: 1, SECOND: 2}, Files("pipesgd", tmp_path), label)
+        assert [*section.rungs()][-1]["text"] == name

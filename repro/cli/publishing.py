@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro.cli.options import new_file
 from repro.cli.results import add_where
 from repro.core.errors import InputError
 from repro.core.paths import EVENTS_FILE, RECORD_FILE
@@ -32,7 +33,7 @@ def add_commands(commands: Any) -> None:
     text = "pack finished runs, and unfinished ones with their checkpoints, for publication elsewhere"
     contribute = commands.add_parser("contribute", help=text)
     contribute.add_argument("paper", help="paper, for instance gpu; all: of every paper")
-    contribute.add_argument("file", type=Path, help="zip file to write; large checkpoints go to NAME-2.zip, ...")
+    contribute.add_argument("file", type=new_file, help="zip file to write; large checkpoints go to NAME-2.zip, ...")
     add_where(contribute)
     contribute.set_defaults(command=cmd_contribute)
 

@@ -125,9 +125,11 @@ def compare(first: str, second: str, paper: str | None = None, where: Where = ()
     if first == second:
         raise InputError(f"compare: {first} occurs twice; must be two variants or strategies")
     papers = catalogue.papers(str(paper).partition("/")[0] if paper else None)
-    if not any(map(has_own_runs, papers)):
-        known = {value for each in papers for value in reference.column_values(each, comparison.NAMES)}
-        check_sides((first, second), known)
+    known = {value for each in papers for value in reference.column_values(each, comparison.NAMES)}
+    if not {first, second} <= known:  # own runs take longer to read
+        own = [run for each in filter(has_own_runs, papers) for run in catalogue.runs(each, results_root())]
+        of_own = {name for run in own for name in (run.label, run.identity.variant, run.identity.strategy.name)}
+        check_sides((first, second), known | of_own)
     runs = results(paper, where)
     check_sides((first, second), {*runs["variant"], *runs["variant_name"], *runs["strategy"]})
     return comparison.compare(runs, first, second)

@@ -11,7 +11,9 @@ from repro.core import own_code
 from repro.core.errors import InputError
 from repro.records import catalogue
 from repro.records.results import compare, results
+from tests.reports.data.summaries import make
 from tests.support.cli import EXPERIMENT
+from tests.support.records import write_summary
 
 CASES = {
     "strategy.codec=fp8": "strategy.codec",
@@ -163,3 +165,13 @@ def test_a_column_or_side_that_no_run_has_is_refused_before_records_are_read(tmp
             results(paper, where=["strategy=dsnc", "seed=0"])
     with pytest.raises(InputError, match="dsync"):
         compare("dsnc", "pipe_sgd")
+
+
+def test_a_side_that_no_run_has_is_refused_before_tables_are_made_of_own_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    folder = tmp_path / "pipesgd" / "fig4-mnist" / "run"
+    folder.mkdir(parents=True)
+    write_summary(folder, make("D-Sync", "simulated") | {"variant": "mine"})
+    monkeypatch.setattr("repro.records.results.results", lambda *_: pytest.fail("the tables were made"))
+    with pytest.raises(InputError, match="mine"):
+        compare("min", "dsync")

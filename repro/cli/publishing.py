@@ -242,7 +242,7 @@ def render_pages(papers: Sequence[str]) -> None:
     from repro.core.paths import PROJECT, reference_root
     from repro.records import crate, rebased
 
-    rebased.write_rebased()
+    rebased.write_rebased(reference_root())
     out = PROJECT / "reports" / "out"
     with tempfile.TemporaryDirectory() as built:
         build(None, reference_root(), Path(built), lambda line: print(line, file=sys.stderr, flush=True))

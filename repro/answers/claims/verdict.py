@@ -228,7 +228,7 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """`smaller: 0.44 of the paper's, at another baseline (dense S-SGD's images/s: 11 times the paper's)`"""
+        """`smaller: 0.44 of the paper's, at another baseline (dense SGD, simulated: 11 times the paper's)`"""
         return self._words(", at another baseline ({what}{factor})", factor_text)
 
     @property
@@ -239,7 +239,7 @@ class Verdict:
     def _words(self, baseline: str, describe: Callable[[float], str]) -> str:
         by = f": {factor_text(self.factor)}" if self.answer in OFF and self.factor not in (None, 1.0) else ""
         if self.judged and self.baseline and not self.baseline.reproduced:
-            what = f"{self.baseline.what}: " if self.baseline.what else ""
+            what = f"{self.baseline.what}, simulated: " if self.baseline.what else ""
             by += baseline.format(what=what, factor=describe(self.baseline.factor))
         return self.answer + by
 

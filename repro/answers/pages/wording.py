@@ -59,7 +59,8 @@ def value(paper: Paper, number: float, about: str = "time", digits: int = 3) -> 
         digits = 1 if abs(number) >= 0.0095 else 2
         return f"{round(100 * number, digits) + 0.0:+.{digits}f}"  # no -0.00
     if about == "accuracy" and not paper.unit and abs(number) <= 1:
-        points = f"{100 * number:.1f}" if abs(number) >= 0.0095 else f"{100 * number:.2f}"
+        shown = 1 if abs(number) >= 0.0095 else 2
+        points = f"{round(100 * number, shown) + 0.0:.{shown}f}"
         return points if digits == 2 else f"{number:.4f}"
     return format_number(100 * number if paper.unit == "%" else number, digits)
 

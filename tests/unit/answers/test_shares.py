@@ -148,7 +148,7 @@ def test_a_word_says_by_how_much_ours_is_off_and_whether_the_baseline_is_the_pap
     for word in {*HEADINGS} - {NOT_JUDGED, *GIVEN}:  # agreement and disagreement alike
         assert (
             Verdict(word, baseline=at["another"]).words
-            == f"{word}, at another baseline (dense S-SGD: 11 times the paper's)"
+            == f"{word}, at another baseline (dense S-SGD, simulated: 11 times the paper's)"
         )
     assert "baseline" not in Verdict(CONSISTENT, baseline=at["another"]).words
 

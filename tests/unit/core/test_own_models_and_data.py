@@ -87,7 +87,7 @@ def test_wrong_models_and_data_are_one_line(mine):
         assert complaint in refused("dataset=./wrong.npz", "batch=20")
     for content in ((mine / "mine.npz").read_bytes()[:-200], b"no archive"):
         (mine / "wrong.npz").write_bytes(content)
-        assert "wrong.npz: not readable as an .npz" in refused("dataset=./wrong.npz", "batch=20")
+        assert "wrong.npz: not an .npz file" in refused("dataset=./wrong.npz", "batch=20")
 
 
 UNFIT = """

@@ -112,10 +112,12 @@ def test_runs_that_cannot_be_contributed(places, capsys):
         (("pipesgd", file), "fig4-mnist/a-1 was made by code that was not committed (2 such runs)"),
         (("gtopk", file), "unknown paper with results 'gtopk'"),
         (("pipesgd", file, "--where", "seed=9"), "no run of pipesgd matches --where seed=9"),
-        (("pipesgd", str(places / "none" / "x.zip"), "--where", "strategy=pipe_sgd"), "cannot write"),
     ):
         status, _, err = command(capsys, "contribute", *arguments)
         assert status == 2 and words in err and err.count("\n") == 1
+    with pytest.raises(SystemExit) as ended:  # before any run is read
+        command(capsys, "contribute", "pipesgd", str(places / "none" / "x.zip"))
+    assert ended.value.code == 2 and "there is no folder" in capsys.readouterr().err
     assert not (places / "mine.zip").exists()
     status, out, err = command(capsys, "contribute", "pipesgd", file, "--where", "strategy=pipe_sgd")
     assert status == 0 and "1 runs of pipesgd" in out and "left out    fig4-mnist/c-1: failed" in err

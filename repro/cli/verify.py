@@ -54,7 +54,7 @@ def check_published(write: bool) -> None:
             render_pages(reference.papers())
             if committed:
                 write_table(gpu_page, workloads.NAME, workloads.workloads_table(reference_root()))
-                counts, table = readme_table.contents(reference_root())
+                counts, table = readme_table.describe_papers(reference_root())
                 write_table(readme, readme_table.NAME, f"{counts}\n\n{markdown_table(table)}")
     elif interrupted:
         raise FaultError(f"verify: a publish of {', '.join(interrupted)} was interrupted; run `repro verify --write`")

@@ -169,3 +169,13 @@ def error_line(errors: ValidationError, where: str = "", owner: str = "") -> str
     if error["type"] in MUST:
         return f"{name}={value}: must be {MUST[error['type']].format(**context).replace(QUOTE, '')}"
     return f"{name}={value}: {error['msg'].removeprefix('Value error, ').replace('Input should', 'must')}"
+
+
+def entry_at(values: Mapping[str, Any], path: str) -> Any:
+    """The entry at a path of names; None if it does not exist."""
+    node: Any = values
+    for name in path.split("."):
+        if not isinstance(node, Mapping) or name not in node:
+            return None
+        node = node[name]
+    return node

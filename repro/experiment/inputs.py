@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from repro.core.errors import InputError, unknown_name
-from repro.core.fields import Model, NonNegative, Positive, Share, Text
+from repro.core.fields import Model, NonNegative, Positive, Share, Text, entry_at
 from repro.core.input_names import DIMENSIONS, describe_names, read_names
 
 if TYPE_CHECKING:
@@ -141,16 +141,6 @@ class Input(Model):
 
 
 Inputs = dict[Text, Input]
-
-
-def entry_at(values: Mapping[str, Any], path: str) -> Any:
-    """The entry at a path of names; None if it does not exist."""
-    node: Any = values
-    for name in path.split("."):
-        if not isinstance(node, Mapping) or name not in node:
-            return None
-        node = node[name]
-    return node
 
 
 def _dimension(name: str) -> int:

@@ -27,9 +27,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from repro.core.errors import InputError
-from repro.core.fields import Model, Text, check_fields
+from repro.core.fields import Model, Text, check_fields, entry_at
 from repro.experiment.files import config_file, own_file
-from repro.experiment.inputs import entry_at
 from repro.experiment.optimizer import Optimizer, effective_optimizer
 from repro.records.neutral import neutral_value
 from repro.records.paper_numbers import parse_number, printed_number, read_numbers

@@ -8,10 +8,6 @@ by MPI's blocking calls; `wire` only sends.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -20,16 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from repro import launch
 from repro.algorithms.timing import sparse_forms
 from repro.core.errors import InputError, NotHere
-from repro.core.paths import PROJECT
 from repro.core.terminal import warn
-from repro.experiment.config import compose
-from repro.experiment.testbeds import testbed_of
 from repro.fabric.base import Fabric
 from repro.fabric.collectives.dense import binomial_broadcast
-from repro.fabric.real import mpi
 from repro.fabric.sparse.collectives import gtopk_allreduce
 from repro.fabric.sparse.gradients import EMPTY, Sparse, Wire
 from repro.fabric.sparse.on_host import merge_topk_on_host
@@ -38,6 +29,7 @@ from repro.probes import p2p
 from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.stopwatch import start_together, time_spread
 from tests.bench import gtopk_authors as authors
+from tests.bench.ranks import print_rows, run_ranks
 
 RANKS, DENSITY = 4, 0.001  # the authors' code needs a power of two of ranks
 PARTS = ("select_s", "allreduce_s", "apply_s", "whole_s", "cpu_s")
@@ -66,18 +58,11 @@ def measure_rows(scale: str) -> list[dict[str, Any]]:
     for name, (sides, beta) in TESTBEDS.items():
         settings = {"sides": sides, "sizes": elements, "turns": turns, "beta_s_per_byte": beta}
         try:
-            testbed = testbed_of(compose("bench/collective", [f"testbed={name}"])["testbed"])
-            program = ["-m", "tests.bench.gtopk_exchange", json.dumps(settings)]
-            allocation = launch.launcher_for(testbed).allocate(RANKS, program, threads=1)
+            made = run_ranks("tests.bench.gtopk_exchange", RANKS, name, settings)
         except (InputError, NotHere) as error:
             warn(f"{name}: {error}")
             continue
-        environment = os.environ | allocation.environment
-        made = subprocess.run(
-            allocation.command, env=environment, cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True
-        )
-        (line,) = (line for line in made.stdout.splitlines() if line.startswith("@"))
-        rows += [{"testbed": name} | row for row in json.loads(line[1:])]
+        rows += [{"testbed": name} | row for row in made]
     return rows
 
 
@@ -213,15 +198,5 @@ def time_part(fabric: Fabric, work: Any) -> tuple[Any, float, float]:
     return result, max(walls), sum(cpu)
 
 
-def main() -> None:
-    """A rank's program; rank 0 prints the rows."""
-    torch.set_num_threads(1)
-    fabric = mpi.start("cpu", "auto", 120.0)
-    rows = exchange_rows(fabric, **json.loads(sys.argv[1]))
-    if fabric.rank == 0:
-        print("@" + json.dumps(rows), flush=True)
-    fabric.close()
-
-
 if __name__ == "__main__":
-    main()
+    print_rows(exchange_rows)

@@ -8,26 +8,17 @@ the seconds of our solo allreduce.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from statistics import fmean
 from typing import Any
 
 import numpy as np
-import torch
 
-from repro import launch
-from repro.core.paths import PROJECT
-from repro.experiment.config import compose
-from repro.experiment.testbeds import testbed_of
 from repro.fabric.base import Fabric
-from repro.fabric.real import mpi
 from repro.probes.shared.driver import run_in_turns
 from repro.probes.shared.stopwatch import start_together
+from tests.bench.ranks import print_rows, run_ranks
 
 SIZES = {"quick": ([2], [64], 2), "full": ([8, 32], [64, 262144, 4194304], 9)}  # ranks; bytes; turns
 GOALS = [
@@ -39,16 +30,8 @@ GOALS = [
 def measure_rows(scale: str) -> list[dict[str, Any]]:
     """A row for each number of ranks, size and side: seconds of a call, mean over ranks, of the fastest turn."""
     worlds, sizes, turns = SIZES[scale]
-    testbed = testbed_of(compose("bench/collective", ["testbed=here"])["testbed"])
-    settings = json.dumps({"worlds": worlds, "sizes": sizes, "turns": turns})
-    program = ["-m", "tests.bench.solo_floor", settings]
-    allocation = launch.launcher_for(testbed).allocate(max(worlds), program, threads=1)
-    environment = os.environ | allocation.environment
-    made = subprocess.run(
-        allocation.command, env=environment, cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True
-    )
-    (line,) = (line for line in made.stdout.splitlines() if line.startswith("@"))
-    return list(json.loads(line[1:]))
+    settings = {"worlds": worlds, "sizes": sizes, "turns": turns}
+    return run_ranks("tests.bench.solo_floor", max(worlds), "here", settings)
 
 
 def latency_rows(fabric: Fabric, worlds: list[int], sizes: list[int], turns: int) -> list[dict[str, Any]]:
@@ -91,15 +74,5 @@ def bare_solo(group: Any, vector: np.ndarray) -> None:
 SIDES = {"allreduce": allreduce, "bare": bare_solo}
 
 
-def main() -> None:
-    """A rank's program; rank 0 prints the rows."""
-    torch.set_num_threads(1)
-    fabric = mpi.start("cpu", "auto", 120.0)
-    rows = latency_rows(fabric, **json.loads(sys.argv[1]))
-    if fabric.rank == 0:
-        print("@" + json.dumps(rows), flush=True)
-    fabric.close()
-
-
 if __name__ == "__main__":
-    main()
+    print_rows(latency_rows)

@@ -179,8 +179,7 @@ def judge_causes(causes: Sequence[Cause], evaluator: ClaimEvaluator) -> list[Ste
     tested = {step.cause.id: step.cause for step in steps if step.status == TESTED}
 
     def has_rival(cause: Cause) -> bool:
-        others = (other for other in tested.values() if cause.id in other.excludes or other.id in cause.excludes)
-        return any(others)
+        return any(cause.id in other.excludes or other.id in cause.excludes for other in tested.values())
 
     return [replace(step, rival=has_rival(step.cause)) for step in steps]
 

@@ -84,9 +84,9 @@ class ClaimEvaluator:
 
     def verdicts(self, evidence: Callable[[Claim, str], Evidence | None] | None = None) -> list[ClaimVerdict]:
         """One a claim and kind of number, in the file's order. evidence: by default of `evidence`."""
-        found = evidence or self.evidence
+        evidence = evidence or self.evidence
         return [
-            evaluate.judge_claim(claim, kind, found(claim, kind), self.file.effect(claim))
+            evaluate.judge_claim(claim, kind, evidence(claim, kind), self.file.effect(claim))
             for claim in self.file.claims
             for kind in KINDS
         ]

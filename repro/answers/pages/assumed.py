@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
+from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.stats import DASH, format_number
+from repro.core.fields import entry_at
 from repro.core.input_names import describe_names
-
-if TYPE_CHECKING:
-    from repro.answers.claims.drawn import Drawn
 
 
 def assumed_inputs(paper: str, sweeps: Iterable[Drawn]) -> pd.DataFrame:
@@ -24,10 +23,11 @@ def assumed_inputs(paper: str, sweeps: Iterable[Drawn]) -> pd.DataFrame:
     for sweep in sweeps:
         identity = sweep.run.identity
         configured, sources = identity.model_dump(mode="json"), identity.testbed.options.get("inputs") or {}
-        for name, entry, values in _drawn(sweep):
+        for name, of_draws in Sweeps([sweep]).entries.items():
+            entry = next(iter(of_draws.values()))[0]
             source = _source(sources.get(name) or {}) or f"`repro show {paper}/EXPERIMENT --config`"
-            row = (words.get(name, name), entry, _text(_value_at(configured, entry)), source)
-            drawn[row] += values
+            row = (words.get(name, name), entry, _text(entry_at(configured, entry)), source)
+            drawn[row] += [value for path, value in of_draws.values() if path == entry]
             experiments[row].append(identity.experiment)
     return pd.DataFrame(
         [
@@ -39,30 +39,11 @@ def assumed_inputs(paper: str, sweeps: Iterable[Drawn]) -> pd.DataFrame:
     )
 
 
-def _drawn(sweep: Drawn) -> Iterable[tuple[str, str, Sequence[Any]]]:
-    """(input, its first entry, the value of the entry at each draw)"""
-    values: dict[str, list[Mapping[str, Any]]] = {}
-    for draw in sweep.draws:
-        for name, entries in draw.values.items():
-            values.setdefault(name, []).append(entries)
-    for name, at_draws in values.items():
-        entry = next(iter(at_draws[0]))
-        yield name, entry, [entries[entry] for entries in at_draws if entry in entries]
-
-
 def _source(entry: Mapping[str, Any]) -> str:
     """Where an input's range, or each of its hypotheses, comes from; "" if the record does not say."""
     if choices := entry.get("choices"):
         return "; ".join(f"{choice['weight']:g}: {choice['source']}" for choice in choices)
     return str(entry.get("source") or "")
-
-
-def _value_at(values: Mapping[str, Any], entry: str) -> Any:
-    """The configured value of an entry; None where a record lacks it."""
-    node: Any = values
-    for name in entry.split("."):
-        node = node.get(name) if isinstance(node, Mapping) else None
-    return node
 
 
 def _ends(values: Sequence[Any]) -> str:

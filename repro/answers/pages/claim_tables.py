@@ -71,8 +71,7 @@ class ClaimTables:
     def headline_table(self) -> Markdown:
         """A row for each headline: claim, paper with what counts as its number (`counts_as`), ours, verdict, reason."""
         rows = [
-            {name: cell if name != "paper" else self._printed(each.claim) for name, cell in self._row(each).items()}
-            | {"reason": self._short_reason(each)}
+            self._row(each) | {"paper": self._printed(each.claim), "reason": self._short_reason(each)}
             for each in self.headlines
         ]
         table = tables.frame_of_cells(rows).rename(columns={"paper": "paper (accepted size; effect)"})

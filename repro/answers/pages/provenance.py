@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -72,7 +72,8 @@ def group_by(names: Sequence[str], runs: Iterable[Found]) -> list[Group]:
 
 def table(rows: Iterable[Group], columns: Sequence[str] = SHOWN) -> pd.DataFrame:
     """A row of text for each group of runs."""
-    return pd.DataFrame([head | {name: _values(name, runs) for name in columns} for head, runs in rows])
+    rebased = read_rebased() if REBASED in columns else frozenset()
+    return pd.DataFrame([head | {name: _values(name, runs, rebased) for name in columns} for head, runs in rows])
 
 
 def versions(runs: Iterable[Found]) -> list[str]:
@@ -83,13 +84,12 @@ def versions(runs: Iterable[Found]) -> list[str]:
     )
 
 
-def _values(name: str, runs: Sequence[Found]) -> str:
-    """The distinct values of the runs, sorted."""
+def _values(name: str, runs: Sequence[Found], rebased: Collection[str]) -> str:
+    """The distinct values of the runs, sorted. rebased: commits that the history no longer has."""
     if name == "runs":
         return str(len(runs))
     if name == REBASED:
-        gone, listed = read_rebased(), [run for run in runs if run.provenance.get("commit")]
-        count = sum(run.provenance["commit"] in gone for run in listed)
+        count = sum(run.provenance.get("commit") in rebased for run in runs)
         return f"{count} of {len(runs)}" if count else DASH
     values = {PROPERTIES[name](run) for run in runs} - {None, ""}
     return BETWEEN.join(map(str, sorted(values, key=lambda value: (isinstance(value, str), value)))) or DASH

@@ -16,7 +16,7 @@ from repro.records import reference
 NAME = "papers"  # between its marks in README
 
 
-def contents(folder: Path) -> tuple[str, list[tuple[str, ...]]]:
+def describe_papers(folder: Path) -> tuple[str, list[tuple[str, ...]]]:
     """(`wording.describe_counts`, the table: its head, and a row for each paper with published runs in this folder);
     InputError if they contradict a finding."""
     with tempfile.TemporaryDirectory() as out:

@@ -56,13 +56,15 @@ def value(paper: Paper, number: float, about: str = "time", digits: int = 3) -> 
     """A number in the unit of the paper's; differences of accuracies (`POINTS`) in percentage points, accuracies with
     four decimals, with two digits as percentage points."""
     if about == POINTS:
-        digits = 1 if abs(number) >= 0.0095 else 2
-        return f"{round(100 * number, digits) + 0.0:+.{digits}f}"  # no -0.00
+        return _percentage(number, "+")
     if about == "accuracy" and not paper.unit and abs(number) <= 1:
-        shown = 1 if abs(number) >= 0.0095 else 2
-        points = f"{round(100 * number, shown) + 0.0:.{shown}f}"
-        return points if digits == 2 else f"{number:.4f}"
+        return _percentage(number) if digits == 2 else f"{number:.4f}"
     return format_number(100 * number if paper.unit == "%" else number, digits)
+
+
+def _percentage(share: float, sign: str = "") -> str:
+    digits = 1 if abs(share) >= 0.0095 else 2
+    return f"{round(100 * share, digits) + 0.0:{sign}.{digits}f}"  # no -0.00
 
 
 def cell(judged: ClaimVerdict) -> str:
@@ -127,8 +129,10 @@ def short_reason(judged: ClaimVerdict, file: File) -> str:
         return Markdown(listed[0].short or listed[0].cause)
     if judged.verdict.answer in UNJUDGED:
         named = [Markdown(each.short) for each in file.reasons if judged.claim.id in each.claims and each.short]
-        if named or judged.verdict.answer == BY_CONSTRUCTION:
-            return named[0] if named else "Assumed inputs alone set this number."
+        if named:
+            return named[0]
+    if judged.verdict.answer == BY_CONSTRUCTION:
+        return "Assumed inputs alone set this number."
     if not judged.verdict.as_printed and judged.evidence.decided_by not in ("", NONE):
         return f"It depends most on an assumed input, {judged.evidence.decided_by}."
     return DASH if judged.verdict.judged else unjudged_reason(judged) or DASH

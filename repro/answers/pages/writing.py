@@ -38,10 +38,8 @@ def save(figure: Any, stem: Path, suffixes: Sequence[str] = (".png",)) -> list[P
 
 
 def lay_out(figure: Any) -> None:
-    """Lay the figure out once, which is slow."""
-    figure.set_dpi(
-        DPI if figure.get_figwidth() > NARROW else PHONE_DPI
-    )  # at another one text is of another width than in the file
+    """Lay the figure out once, which is slow, at the file's resolution: at another one text has another width."""
+    figure.set_dpi(DPI if figure.get_figwidth() > NARROW else PHONE_DPI)
     figure.set_layout_engine("constrained")
     figure.get_layout_engine().execute(figure)
     figure.set_layout_engine("none")

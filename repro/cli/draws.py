@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import ALLOT, as_json
 from repro.core.errors import NotHere
+from repro.core.worker_processes import usable_cores
 
 if TYPE_CHECKING:
     from repro.answers.claims.draws_due import DrawsOfClaim
@@ -105,7 +105,7 @@ def seconds_left(sweeps: Sequence[Sweeping]) -> float:
         return math.inf
     costs = fill_unknown([sweeping.seconds for sweeping in todo])
     times = [cost * sweeping.missing for cost, sweeping in zip(costs, todo, strict=True)]
-    return side_by_side(times, 1) / len(os.sched_getaffinity(0))
+    return side_by_side(times, 1) / usable_cores()
 
 
 def time_deciding_runs(runs: Sequence[Run], paper: str) -> list[Run]:

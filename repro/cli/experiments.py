@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from repro.core.terminal import one_line, style_text
 if TYPE_CHECKING:
     from repro.experiment.run import Run
     from repro.launch.forecast import Estimate
+    from repro.launch.run import Job
     from repro.launch.show import Shown
     from repro.records.record import Found, Record
 
@@ -27,70 +28,60 @@ STATES = (HERE, PUBLISHED, "stale", "missing")
 
 @dataclass(frozen=True)
 class Plan:
-    """A run, its state, and its estimated duration."""
+    """A run, its state (`STATES`), why a stale one is stale, and the run's estimated duration."""
 
     run: Run
     state: str
+    reason: str
     estimate: Estimate
 
 
-def plan_runs(runs: Sequence[Run], finished: Sequence[Found], each: Sequence[Estimate], force: bool) -> list[Plan]:
-    """The plan of each run. each: its estimate."""
-    from repro.experiment.run import run_states
+def plan_runs(job: Job) -> list[Plan]:
+    """The plan of each run, without executing any."""
+    from repro.launch.forecast import Estimate
 
-    return [
-        Plan(run, HERE if run.finished and not force else PUBLISHED if state == "done" else state, estimate)
-        for run, state, estimate in zip(runs, run_states(runs, finished), each, strict=True)
-    ]
+    todo = {
+        run.title: Plan(run, PUBLISHED if state.name == "done" else state.name, state.reason, estimate)
+        for run, state, estimate in zip(job.todo, job.states, job.expected, strict=True)
+    }
+    return [todo.get(run.title) or Plan(run, HERE, "", Estimate()) for run in job.planned.runs]
 
 
 def plan_rows(planned: Sequence[Plan]) -> list[dict[str, object]]:
-    """A row for each run; seconds: its estimated duration, null if unknown."""
+    """A row for each run; reason: of a stale one; seconds: its estimated duration, null if unknown or finished."""
     return [
-        {"experiment": plan.run.experiment, "run": plan.run.label, "state": plan.state, **plan.estimate._asdict()}
+        {
+            "experiment": plan.run.experiment,
+            "run": plan.run.label,
+            "state": plan.state,
+            "reason": plan.reason,
+            **plan.estimate._asdict(),
+        }
         for plan in planned
     ]
 
 
-def format_plans(planned: Sequence[Plan]) -> str:
-    """A line for each experiment, then the total and the sources of the estimates."""
-    from repro.launch.forecast import total_duration
+def format_plans(job: Job, after: str) -> str:
+    """A line for each experiment, then the total and the sources of the estimates. after: as of `duration_lines`."""
+    from repro.launch.forecast import UNKNOWN
+    from repro.launch.run import duration_lines, duration_text
 
+    planned = plan_runs(job)
     names = dict.fromkeys(plan.run.experiment for plan in planned)
     width = max(map(len, names), default=0)
     lines = [f"{'':{width}}  " + "  ".join(f"{state:>9}" for state in STATES) + "  to do takes about"]
     for name in names:
         plans = [plan for plan in planned if plan.run.experiment == name]
         counts = [sum(plan.state == state for plan in plans) for state in STATES]
-        lines.append(
-            f"{name:{width}}  " + "  ".join(f"{count or '-':>9}" for count in counts) + f"  {estimated_time(plans)}"
-        )
-    todo = [plan for plan in planned if plan.state != HERE]
-    cores = _cores()
-    lines.append(
-        f"{len(todo)} of {len(planned)} runs to do: {estimated_time(planned)} on {cores} core{'s' * (cores != 1)}"
-    )
-    whole = total_duration([plan.run for plan in todo], [plan.estimate for plan in todo], cores)
-    lines += [f"  {count} by the durations {by}" for by, count in whole.by.most_common()]
-    lines += [f"  {count} recorded on {machine}" for machine, count in whole.machines.most_common()]
+        todo = [plan for plan in plans if plan.state != HERE]
+        takes = duration_text([plan.run for plan in todo], [plan.estimate for plan in todo])
+        lines.append(f"{name:{width}}  " + "  ".join(f"{count or '-':>9}" for count in counts) + f"  {takes}")
+    lines += duration_lines(job, after)
+    sources = Counter(estimate.by for estimate in job.expected)
+    machines = Counter(estimate.machine for estimate in job.expected if estimate.machine)
+    lines += [f"  {count} by the durations {by}" for by, count in sources.most_common() if by != UNKNOWN]
+    lines += [f"  {count} recorded on {machine}" for machine, count in machines.most_common()]
     return "\n".join(map(one_line, lines))  # records may come from others
-
-
-def estimated_time(planned: Sequence[Plan]) -> str:
-    """Estimated time of the runs to do: `12 min`, `at least 12 min` if that of some is unknown."""
-    from repro.launch.forecast import total_duration
-    from repro.launch.progress import format_duration
-
-    todo = [plan for plan in planned if plan.state != HERE]
-    unknown = sum(plan.estimate.seconds is None for plan in todo)
-    if unknown == len(todo):
-        return "unknown" if todo else "-"
-    whole = total_duration([plan.run for plan in todo], [plan.estimate for plan in todo], _cores())
-    return f"{'at least ' if unknown else ''}{format_duration(whole.seconds)}"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 NAMED = 12  # maximum number of variants or testbeds that `show` lists
@@ -171,11 +162,10 @@ def format_experiment(shown: Shown, args: argparse.Namespace) -> str:
 
 
 def cmd_run(args: argparse.Namespace) -> None:
-
     from repro.answers.mlflow.store import tracking_uri
-    from repro.cli.pages import check_page
+    from repro.cli.pages import check_page, pages_time
     from repro.launch.pool import Pools
-    from repro.launch.run import prepare_job, say_left_out
+    from repro.launch.run import duration_lines, prepare_job, say_left_out
 
     if args.draws:
         draw_sweeps(args)
@@ -185,11 +175,13 @@ def cmd_run(args: argparse.Namespace) -> None:
     with Pools(args.fresh_ranks) as pools:
         fetch, force = not args.dry_run, args.force
         job = prepare_job(args.experiment, args.overrides, args.scale, force, pools, fetch, args.unpublished)
+        builds = builds_page(args.experiment, not args.no_report)
+        after = pages_time() if builds else ""
         if args.dry_run:
-            plans = plan_runs(job.planned.runs, job.finished, job.expected, args.force)
-            print(json.dumps(plan_rows(plans), indent=1) if args.json else format_plans(plans))
+            print(json.dumps(plan_rows(plan_runs(job)), indent=1) if args.json else format_plans(job, after))
             return
-        if job.todo and builds_page(args.experiment, not args.no_report):
+        print(*duration_lines(job, after), sep="\n", file=sys.stderr)
+        if job.todo and builds:
             check_page(args.experiment)
         records, fault = job.execute(pools, not args.no_mlflow)
     if args.json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from repro.answers.tables.results import Results, run_argument
 from repro.core.errors import some_of
 from repro.core.paths import reference_root
 from repro.core.terminal import one_line
+from repro.core.worker_processes import usable_cores
 from repro.launch.forecast import run_duration, side_by_side
 from repro.launch.progress import format_duration
 from repro.records.kinds import KINDS, SIMULATED
@@ -68,7 +68,7 @@ def headline_of(
     for run in beside:
         if duration := run_duration(run.record):
             times[run.kind == SIMULATED].append(duration.seconds)
-    seconds = sum(times[False]) + side_by_side(times[True], len(os.sched_getaffinity(0)))
+    seconds = sum(times[False]) + side_by_side(times[True], usable_cores())
     command += f" --scale {scale}"
     return Headline(claim, mine, decisive, command, seconds or None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,9 @@ from repro.core.paths import RECORD_FILE
 
 if TYPE_CHECKING:
     from repro.answers.site.build import Site
+
+
+PAGES_S = "pages_s"  # kind of cached value: seconds
 
 
 def add_commands(commands: Any) -> None:
@@ -89,6 +93,7 @@ def build_pages(paper: str) -> dict[str, str] | None:
 
     if paper not in {**overview.papers(), **overview.across()}:
         return None
+    started, some = time.monotonic(), out.is_dir()
     if is_ours(paper):
         build(say=print_progress)
     else:
@@ -97,7 +102,18 @@ def build_pages(paper: str) -> dict[str, str] | None:
     site = build_site(out)
     made = {"page": str(site.page(paper)), "index": str(site.index)}
     user_cache.save_cached("page", key, made)
+    user_cache.save_cached(PAGES_S, some, time.monotonic() - started)
     return made
+
+
+def pages_time() -> str:
+    """`, then 2 min for the pages`, as it took on this machine, where the pages of other runs are built or not."""
+    from repro.core import user_cache
+    from repro.core.paths import reports_root
+    from repro.launch.progress import format_duration
+
+    seconds = user_cache.load_cached(PAGES_S, reports_root().is_dir())
+    return f", then {format_duration(seconds) if seconds else 'minutes'} for the pages"
 
 
 def page_inputs() -> list[Any]:

@@ -18,6 +18,11 @@ from repro.core.command_process import temporary_folder
 from repro.core.processes import end_with_parent
 
 
+def usable_cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 @contextmanager
 def worker_processes(
     count: int, context: BaseContext, prepare: Callable[..., Any], *arguments: Any
@@ -43,7 +48,7 @@ def open_processes(count: int, imported: Sequence[str]) -> Iterator[Start]:
 
     imported: modules that all of them need, which one process imports for all.
     """
-    processes = min(count, len(os.sched_getaffinity(0)))
+    processes = min(count, usable_cores())
     if processes <= 1:
         yield partial
         return

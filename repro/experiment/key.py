@@ -51,9 +51,7 @@ class Keys:
         ):
             run.hardware |= {"class": hardware_class}
         run.users_code = code_digest.users_code({part: getattr(config, part).name for part in PLUGINS})
-        # without arithmetic and wall clock, results do not depend on torch and hardware
-        portable = config.simulated and config.timing_only
-        computed_by = (None, None) if portable else (torch.__version__, run.hardware["class"])
+        computed_by = (None, None) if config.portable else (torch.__version__, run.hardware["class"])
         if checksum is None:
             checksum, per_epoch = self._read(config)
             run.iterations = config.iterations(per_epoch) if config.program == TRAIN and per_epoch else None

@@ -4,8 +4,10 @@ are."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,6 +107,13 @@ class Run:
         return next((end["reason"] for end in last if end["event"] == "diverged" and end["key"] == self.key), None)
 
 
+class State(NamedTuple):
+    """The state of a run: a field of `Standing`; reason: why a stale run is stale."""
+
+    name: str
+    reason: str = ""
+
+
 class Standing(NamedTuple):
     """Numbers of runs.
 
@@ -118,18 +127,22 @@ class Standing(NamedTuple):
     stale: int = 0
     missing: int = 0
 
+    @classmethod
+    def of(cls, states: Iterable[State]) -> Standing:
+        count = Counter(state.name for state in states)
+        return cls(*(count[name] for name in cls._fields))
+
     def __str__(self) -> str:
         return f"{self.done} done, {self.stale} stale, {self.missing} missing"
 
 
 def count_states(runs: Iterable[Run], finished: Sequence[Found]) -> Standing:
     """Count the states of runs with keys (`repro.experiment.key`); a run without a key is not done."""
-    every = run_states(runs, finished)
-    return Standing(*(every.count(state) for state in Standing._fields))
+    return Standing.of(run_states(runs, finished))
 
 
-def run_states(runs: Iterable[Run], finished: Sequence[Found]) -> list[str]:
-    """The state of each run, a field of `Standing`. finished: the finished runs of the runs' papers."""
+def run_states(runs: Iterable[Run], finished: Sequence[Found]) -> list[State]:
+    """The state of each run. finished: the finished runs of the runs' papers."""
     keys = {each.record.key for each in finished}
     by_place: dict[tuple[Any, ...], list[Found]] = {}
     for each in finished:
@@ -142,8 +155,23 @@ def add_standings(parts: Iterable[Standing]) -> Standing:
     return Standing(*map(sum, zip(*[Standing(), *parts])))
 
 
-def _state(run: Run, keys: set[Any], by_place: Mapping[tuple[Any, ...], Sequence[Found]]) -> str:
+def _state(run: Run, keys: set[Any], by_place: Mapping[tuple[Any, ...], Sequence[Found]]) -> State:
     if run.key and run.key in keys:
-        return "done"
+        return State("done")
     similar = by_place.get(variants.place_and_seed(run.config), [])
-    return "stale" if any(variants.alike(run.config.identity, each.identity) for each in similar) else "missing"
+    stale = [each for each in similar if variants.alike(run.config.identity, each.identity)]
+    return State("stale", _why_stale(run, stale[-1])) if stale else State("missing")
+
+
+def _why_stale(run: Run, old: Found) -> str:
+    """What the key of an older run of the same configuration holds that is another now (`repro.experiment.key`)."""
+    made, here = old.record.hardware.class_, run.hardware.get("class")
+    if not run.config.portable and made != here:
+        return f"made on {made}, this machine is {here}"
+    torch = (old.provenance.get("versions") or {}).get("torch")
+    if not run.config.portable and torch != (now := metadata.version("torch")):
+        return f"made with torch {torch}, here is {now}"
+    parts = old.provenance.get("parts") or {}
+    if changed := [part for part, version in run.parts.items() if parts.get(part, version) != version]:
+        return f"made with another version of {', '.join(changed)}"
+    return "made with other data or code"

@@ -184,6 +184,12 @@ class RunConfig(Configured):
         return isinstance(self.testbed, Modelled) and self.testbed.arithmetic == "none"
 
     @property
+    def portable(self) -> bool:
+        """Whether the result depends neither on torch nor on hardware: it needs neither arithmetic nor the wall
+        clock."""
+        return self.simulated and self.timing_only
+
+    @property
     def local_batch(self) -> int:
         """Samples in a worker's minibatch."""
         return self.batch // self.workers

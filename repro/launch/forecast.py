@@ -6,6 +6,7 @@ A record's duration is the wall-clock time from `started_at` to `finished_at` of
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from repro.experiment.run import Run
 from repro.records import kinds
 from repro.records.identity import Identity
 from repro.records.record import Found, Record, TrainResult
-from repro.records.variants import REFERENCE, finished_at
+from repro.records.variants import REFERENCE, finished_at, user_changes
 
 # sources of an estimate, best first
 SAME, SIZE, LIKE = "of the same runs", "of the same variants at another size", "of other runs of the experiment"
@@ -46,7 +47,7 @@ class Estimate(NamedTuple):
 class Workload(NamedTuple):
     """What determines the duration of a run. iterations: None for probes; machine: the hardware class."""
 
-    experiment: tuple[Any, ...]  # paper and name
+    experiment: tuple[Any, ...]  # paper, name, and what the user changed of the work of an iteration
     variant: tuple[Any, ...]
     kind: str
     key: str
@@ -67,7 +68,8 @@ class Workload(NamedTuple):
     @classmethod
     def _of(cls, identity: Identity, kind: str, key: str, iterations: float | None, machine: str | None) -> Workload:
         variant = (identity.variant, identity.testbed.name, identity.model and identity.model.name)
-        return cls((identity.paper, identity.experiment), variant, kind, key, identity.scale, iterations, machine)
+        experiment = (identity.paper, identity.experiment, _changed_work(identity))
+        return cls(experiment, variant, kind, key, identity.scale, iterations, machine)
 
     def takes_as_long_as(self, other: Workload) -> bool:
         """Whether another run of the same variant takes as long: the same run, or one of the same scale."""
@@ -76,6 +78,17 @@ class Workload(NamedTuple):
     def share(self, other: Workload) -> float | None:
         """Own iterations divided by those of another run."""
         return self.iterations / other.iterations if self.iterations and other.iterations else None
+
+
+# what a user may change while other runs of the experiment still tell how long an iteration takes
+OF_SAME_WORK = ("strategy.", "optimizer.", "imbalance.", "epochs", "targets")
+
+
+def _changed_work(identity: Identity) -> str:
+    """What the user's overrides changed, such as model or minibatch, in one text; only equal ones are compared."""
+    values = identity.values
+    changed = [path for path in user_changes(identity) if path in values and not path.startswith(OF_SAME_WORK)]
+    return json.dumps({path: values[path] for path in sorted(changed)}, default=str)
 
 
 class Duration(NamedTuple):
@@ -184,7 +197,8 @@ def side_by_side(times: Sequence[float], cores: int) -> float:
     return max(sum(times) / max(cores, 1), *times) if times else 0.0
 
 
-LEAST_SHARE = 0.05  # a run's own speed is used once this share of its iterations is done
+# a run's own speed is used once it has done this share of its iterations, or has iterated for so long
+LEAST_SHARE, LEAST_ITERATING_S = 0.05, 20.0
 
 
 class Planned(NamedTuple):
@@ -209,6 +223,8 @@ class Remaining:
     cores: int = 1
     _started: dict[str, float] = field(default_factory=dict)
     _ended: dict[str, float] = field(default_factory=dict)  # seconds that the run lasted
+    # the first share of its iterations that the run reported, above 0 if it was resumed, and when
+    _first: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def begin(self, name: str) -> None:
         self._started.setdefault(name, time.monotonic())
@@ -219,6 +235,7 @@ class Remaining:
 
     def postponed(self, name: str) -> None:
         self._started.pop(name, None)
+        self._first.pop(name, None)
 
     def left(self, shares: Mapping[str, float]) -> TimeLeft | None:
         """None if nothing is known. shares: completed shares of the iterations of the active runs."""
@@ -234,7 +251,9 @@ class Remaining:
         """Seconds left of each run that has not ended; None if unknown."""
         now = time.monotonic()
         active = {name: now - self._started[name] for name in runs if name in self._started}
-        by_speed = {name: active[name] / shares[name] for name in active if shares.get(name, 0.0) >= LEAST_SHARE}
+        by_speed = {
+            name: active[name] + left for name in active if (left := self._left_by_speed(name, shares)) is not None
+        }
         ended = {name: self._ended[name] for name in runs if name in self._ended}
         known = [(ended[name], expected) for name in ended if (expected := runs[name].seconds) is not None]
         factor = pace_factor(sum(seconds for seconds, _ in known), sum(expected for _, expected in known))
@@ -243,3 +262,13 @@ class Remaining:
         similar = agreed_median([*ended.values(), *by_speed.values()] or [*corrected.values()])
         whole = {name: totals.get(name, similar) for name in runs if name not in ended}
         return [None if total is None else max(total - active.get(name, 0.0), 0.0) for name, total in whole.items()]
+
+    def _left_by_speed(self, name: str, shares: Mapping[str, float]) -> float | None:
+        """Seconds left of a run's iterations at its own speed so far; None if it has done too few."""
+        if name not in shares:
+            return None
+        now, share = time.monotonic(), shares[name]
+        began, before = self._first.setdefault(name, (now, share))
+        done, seconds = share - before, now - began
+        enough = done >= LEAST_SHARE or seconds >= LEAST_ITERATING_S
+        return (1 - share) * seconds / done if enough and done > 0 else None

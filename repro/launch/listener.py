@@ -47,7 +47,7 @@ class Listener:
     def __call__(self, message: dict[str, Any]) -> None:
         if message["event"] == "start":
             label = METRICS[self.run.config.metric].label
-            self.progress.begin(self.run.title, message["iterations"], label)
+            self.progress.begin(self.run.title, message["iterations"], label, message["resumed"])
             if message["resumed"]:
                 self.progress.note(f"resuming {self.run.label} at iteration {message['resumed']}")
         elif message["event"] == "note":

@@ -59,11 +59,11 @@ class Progress:
         """A run is about to start its ranks; its time counts from here."""
         self.begin(name, 0)
 
-    def begin(self, name: str, iterations: int, metric: str = "accuracy") -> None:
-        """Rank 0 of a run begins to work; metric: the display name of its scores."""
+    def begin(self, name: str, iterations: int, metric: str = "accuracy", resumed: int = 0) -> None:
+        """Rank 0 of a run begins to work; metric: the display name of its scores; resumed: iterations done before."""
         with self._lock:
             self._remaining.begin(name)
-            self._running[name] = Running(iterations, metric=metric)
+            self._running[name] = Running(iterations, resumed, metric=metric)
             self._name = name
             self._show()
 

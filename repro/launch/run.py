@@ -11,15 +11,18 @@ from repro.answers.mlflow.store import tracking_uri
 from repro.core.choices import QUICK
 from repro.core.errors import NotHere, ReproError
 from repro.core.paths import reference_root
+from repro.core.terminal import one_line
+from repro.core.worker_processes import usable_cores
 from repro.experiment.arguments import Override, as_overrides, check_arguments
 from repro.experiment.config import check_name, experiment_names, is_file, paper_of
-from repro.experiment.run import Run, Standing, count_states, run_states
-from repro.launch.forecast import Estimate, estimate_runs
+from repro.experiment.run import Run, Standing, State, run_states
+from repro.launch.forecast import Estimate, estimate_runs, total_duration
 from repro.launch.plan import Plan, plan_runs
 from repro.launch.pool import Pools
+from repro.launch.progress import format_duration
 from repro.launch.runner import check_results_folder, run_unfinished
 from repro.records import catalogue
-from repro.records.record import Found, Record
+from repro.records.record import Record
 from repro.records.record_list import Records
 
 
@@ -50,7 +53,9 @@ def run(
     if mlflow:
         tracking_uri()  # InputError for a wrong one
     with Pools(fresh_ranks) as pools:
-        records, fault = prepare_job(name, words, scale, force, pools).execute(pools, mlflow)
+        job = prepare_job(name, words, scale, force, pools)
+        print(*duration_lines(job), sep="\n", file=sys.stderr)
+        records, fault = job.execute(pools, mlflow)
     if fault:
         raise fault
     return Records(records)
@@ -61,13 +66,13 @@ class Job:
     """Planned runs.
 
     todo      runs to execute
-    finished  the paper's finished runs, in workspace and reference
+    states    the state of each run in `todo`
     expected  estimated time of each run in `todo`
     """
 
     planned: Plan
     todo: list[Run]
-    finished: Sequence[Found]
+    states: Sequence[State]
     expected: Sequence[Estimate]
     force: bool
 
@@ -92,19 +97,23 @@ def prepare_job(
     if unpublished:
         published = catalogue.runs(paper_of(experiment), reference_root())
         each = zip(planned.runs, run_states(planned.runs, published), strict=True)
-        left = [run for run, state in each if state == "missing"]
+        left = [run for run, state in each if state.name == "missing"]
         print(
             f"{experiment}: {len(planned.runs) - len(left)} of {len(planned.runs)} runs are published", file=sys.stderr
         )
         planned = Plan(left, planned.left_out)
     runs = planned.runs
-    todo = [run for run in runs if force or not fetch or not run.finished]
+    todo = [run for run in runs if force or not run.finished]
     finished = catalogue.runs(paper_of(experiment)) if todo else []  # imports pandas
-    stands = standing_text(len(runs) - len(todo), count_states(todo, finished))
+    expected = estimate_runs(todo, finished)
+    states = run_states(todo, finished)
+    stands = standing_text(len(runs) - len(todo), Standing.of(states))
     print(f"{experiment} at scale {scale_text(runs, scale)}: {stands}", file=sys.stderr)
+    for reason, count in Counter(state.reason for state in states if state.reason).items():
+        print(one_line(f"{count} stale: {reason}"), file=sys.stderr)  # records may come from others
     if others := len(experiment_names(experiment)) - len(experiment_names(experiment, scale)):
         print(f"{others} more experiments run by name or at larger scales", file=sys.stderr)
-    return Job(planned, todo, finished, estimate_runs(todo, finished), force)
+    return Job(planned, todo, states, expected, force)
 
 
 def planned_here(experiment: str, overrides: Sequence[str], scale: str, draws: int, pools: Pools, fetch: bool) -> Plan:
@@ -130,6 +139,26 @@ def standing_text(done: int, todo: Standing) -> str:
     which run here too if they are published."""
     states = f": {todo.done} published, {todo.stale} stale, {todo.missing} missing" if any(todo) else ""
     return f"{done} done, {sum(todo)} to do{states}"
+
+
+def duration_text(todo: Sequence[Run], expected: Sequence[Estimate]) -> str:
+    """`12 min`, `at least 12 min` if that of some is unknown, `unknown`, or `-`. expected: the estimate of each run."""
+    unknown = sum(estimate.seconds is None for estimate in expected)
+    if unknown == len(todo):
+        return "unknown" if todo else "-"
+    seconds = total_duration(todo, expected, usable_cores()).seconds
+    return f"{'at least ' if unknown else ''}{format_duration(seconds)}"
+
+
+def duration_lines(job: Job, after: str = "") -> list[str]:
+    """What a command has to do and how long it takes, and why that is unknown. after: what follows the runs."""
+    cores, unknown = usable_cores(), sum(estimate.seconds is None for estimate in job.expected)
+    time = f"{duration_text(job.todo, job.expected)} on {cores} core{'s' * (cores != 1)}{after}"
+    lines = [f"{len(job.todo)} of {len(job.planned.runs)} runs to do: {time}"] if job.todo else []
+    if unknown:
+        known_later = "their first steps show the time left, and Ctrl-C keeps finished runs"
+        lines.append(f"no recorded run resembles {unknown} of them; {known_later}")
+    return lines
 
 
 def scale_text(runs: Sequence[Run], scale: str) -> str:

@@ -21,6 +21,7 @@ from repro.core.errors import Diverged, FaultError, InputError, ReproError, TooB
 from repro.core.not_none import not_none
 from repro.core.paths import CONFIG_FILE, EVENTS_FILE, RECORD_FILE, reference_root, results_root
 from repro.core.registry import TRAIN
+from repro.core.worker_processes import usable_cores
 from repro.experiment import files
 from repro.experiment.launched import launch_digest
 from repro.experiment.run import Run
@@ -60,7 +61,7 @@ def run_unfinished(
     for run in compress(runs, finished):
         clean_up(run)
     planned = {run.title: Planned((expected or {}).get(run.title), run.simulated) for run in todo}
-    progress = Progress(planned, sys.stderr, len(os.sched_getaffinity(0)))
+    progress = Progress(planned, sys.stderr, usable_cores())
     if skipped := len(runs) - len(todo):
         progress.note(f"{skipped} of {len(runs)} runs are done already (--force runs them again)")
         if edited := sorted({part for run in compress(runs, finished) for part in run.edited}):

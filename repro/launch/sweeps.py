@@ -20,7 +20,7 @@ from repro.core import locks, safe_files
 from repro.core.errors import FaultError, InputError
 from repro.core.not_none import not_none
 from repro.core.processes import StopWatch, safe_start
-from repro.core.worker_processes import worker_processes
+from repro.core.worker_processes import usable_cores, worker_processes
 from repro.experiment.run import Run
 from repro.launch.supervise import LOOK_EVERY_S, STOPPED_LOOKS
 from repro.records import reference, sweep
@@ -108,10 +108,6 @@ def _end_stopped(over: threading.Event) -> None:
     while not over.wait(LOOK_EVERY_S):
         for pid in watch.stopped(not_none(child.pid) for child in multiprocessing.active_children()):
             os.kill(pid, signal.SIGKILL)
-
-
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _collect(futures: Mapping[Future, ActiveSweep]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +20,7 @@ from repro.experiment.grid import Variant
 from repro.experiment.identify import identify_runs
 from repro.experiment.key import Keys
 from repro.experiment.quoted import quoted_numbers, quoted_with_places
-from repro.experiment.run import Standing, add_standings, count_states
+from repro.experiment.run import Standing, add_standings, count_states, run_states
 from repro.experiment.versions import roots_of
 from repro.fabric.virtual import fabric as virtual
 from repro.rank.programs import run_probe
@@ -166,6 +167,17 @@ def test_a_run_is_done_by_its_key_and_stale_by_its_place(made_runs):
     assert count_states(made_runs, []) == (0, 0, len(made_runs))
     others = [finished(first), finished(first, key="older"), finished(second, key="older")]
     assert count_states(made_runs, others) == (1, 1, len(rest))
+    reasons = {
+        "made on another-cpu, this machine is ": {"hardware": {"class": "another-cpu"}},
+        "made with torch 1.0, here is ": {"provenance": {"versions": {"torch": "1.0"}}, "hardware": second.hardware},
+        "made with another version of fabric/virtual": {"provenance": {"parts": {"fabric/virtual": 0}}},
+    }
+    testbed = second.config.testbed.model_copy(update={"arithmetic": "real"})
+    by_arithmetic = replace(second, config=second.config.model_copy(update={"testbed": testbed}))
+    for words, changed in reasons.items():
+        run = second if "version of" in words else by_arithmetic
+        (state,) = run_states([run], [finished(run, key="older", **changed)])
+        assert state.name == "stale" and state.reason.startswith(words), state
     here = {"name": "here", "kind": "measured", "launcher": "mpirun"}
     for changed in ({"seed": 9}, {"scale": "paper"}, {"testbed": here}, {"breakdown": True}, {"paper": "other"}):
         assert count_states([second], [finished(second, key="older", **changed)]) == (0, 0, 1)

@@ -79,6 +79,8 @@ def test_other_runs_count_if_they_are_of_this_machine_and_agree(runs):
     here = {"hardware": {"class": first.hardware["class"]}}
     near = [finished(first, seconds, variant=f"v{seconds}", **here) for seconds in (30, 40, 50)]
     assert estimate_runs([first], near) == [Estimate(40.0, LIKE, first.hardware["class"])]
+    changed = finished(first, 30, model={"name": "softmax"}, changed=["model.name"], **here)
+    assert estimate_runs([first], [changed]) == [Estimate()]  # nor the other way round
     scattered = [*near, finished(first, 300, variant="slow", **here)]
     assert estimate_runs([first], scattered) == [Estimate(most_s=300.0)]  # a bound, no estimate
     assert estimate_runs([first], [finished(first, 30, variant="elsewhere")]) == [Estimate()]
@@ -115,4 +117,6 @@ def test_a_dry_run_says_what_is_there_and_how_long_the_rest_takes(capsys, monkey
     assert main(["run", EXPERIMENT, *timing]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[1].startswith(EXPERIMENT) and said[2].startswith(f"{len(told)} of {len(told)} runs to do: ")
+    assert main(["run", "pipesgd", "--dry-run"]) == 0
+    assert "for the pages" in capsys.readouterr().out
     assert not list(tmp_path.glob("*/*/*/*")), "a dry run left something"

@@ -78,6 +78,17 @@ def test_runs_of_unknown_duration_leave_at_least_what_is_known(clock):
     assert stream.getvalue().splitlines() == ["1/3 a: under way, at least 2 min left"]
 
 
+def test_a_resumed_run_counts_by_its_own_speed_since_then(clock):
+    stream = io.StringIO()
+    with Progress(unknown("a"), stream) as shown:
+        shown.starting("a")
+        clock.now += 10
+        shown.begin("a", 1000, resumed=900)
+        clock.now += 21
+        shown.update("a", 910)
+    assert stream.getvalue().splitlines()[-1] == "1/1 a: iteration 910/1000, about 3 min left"
+
+
 def test_what_is_expected_counts_from_the_start_and_is_corrected_by_what_ended(clock):
     stream = io.StringIO()
     planned = {"a": Planned(100.0), "b": Planned(100.0), "c": Planned(20.0, simulated=True), "d": Planned(40.0, True)}

@@ -7,11 +7,11 @@ of Table 1's rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
-from repro.answers.claims.compute import function, median_rates
+from repro.answers.claims.compute import by_seed, correlation, function, median_rates
 from repro.answers.claims.evaluate import Outcome
 from repro.answers.claims.evaluate import safe_ratio as quotient
 from repro.answers.claims.stats import format_number as text
@@ -39,31 +39,32 @@ COUNTED: dict[str, Callable[..., Any]] = {
 }
 
 
-def _one(group: Runs, value: float | None, reason: str) -> Outcome:
-    """One number from all runs together, filed under the first seed."""
-    return Outcome({group.first.identity.seed: value}) if value is not None else Outcome(reason=reason)
-
-
 # --- Table 1
 
 
 @function
 def configuration_found(group: Runs, printed: str) -> Outcome:
     """1 if the partitioner chose the printed configuration, 0.5 for another one of the same kind, else 0."""
-    configurations = (describe_stages(run) for run in group.records.values() if run.label == PIPEDREAM)
-    chosen = next(filter(None, configurations), "")
-    agreement = 1.0 if chosen == printed else 0.5 if chosen and shape(chosen) == shape(printed) else 0.0
-    return _one(group, agreement if chosen else None, "no configuration was found")
+
+    def agreement(runs: Iterable[Found]) -> float | None:
+        chosen = next(filter(None, (describe_stages(run) for run in runs if run.label == PIPEDREAM)), "")
+        if not chosen:
+            return None
+        return 1.0 if chosen == printed else 0.5 if shape(chosen) == shape(printed) else 0.0
+
+    return by_seed(group, agreement, "no configuration was found")
 
 
 @function
 def unmixed(group: Runs) -> Outcome:
     """The number of Table 1's rows whose configuration does not mix data, model and pipeline parallelism."""
-    runs = [run for run in group.records.values() if run.label == PIPEDREAM]
-    configs = {run.identity.experiment: describe_stages(run) for run in runs}
-    kinds = [shape(config) for row, config in configs.items() if config and row.startswith("table1-")]
-    several = float(sum(kind != MIXED for kind in kinds)) if len(kinds) > 1 else None
-    return _one(group, several, "fewer than two rows with a configuration")
+
+    def number(runs: Iterable[Found]) -> float | None:
+        configs = {run.identity.experiment: describe_stages(run) for run in runs if run.label == PIPEDREAM}
+        kinds = [shape(config) for row, config in configs.items() if config and row.startswith("table1-")]
+        return float(sum(kind != MIXED for kind in kinds)) if len(kinds) > 1 else None
+
+    return by_seed(group, number, "fewer than two rows with a configuration")
 
 
 def over(rates: Rates, row: str, variant: str, base: str) -> float | None:
@@ -71,15 +72,20 @@ def over(rates: Rates, row: str, variant: str, base: str) -> float | None:
     return rates[row, variant] / rates[row, base] if {(row, variant), (row, base)} <= rates.keys() else None
 
 
-@function
+@correlation
 def gain_follows_overhead(group: Runs) -> Outcome:
-    """Spearman's correlation, over Table 1's rows, between BSP's stalled share and PipeDream's speed-up over BSP."""
-    rates, bsp = median_rates(group), select_rows(group.frame, {"variant": BSP})
-    pairs = bsp[bsp["experiment"].str.startswith("table1-")][["experiment", "stalled"]]
-    pairs = pairs.assign(gain=[over(rates, row, PIPEDREAM, BSP) for row in pairs["experiment"]])
-    ranks = pairs[["stalled", "gain"]].astype(float).dropna().rank()  # equal values have their mean rank
-    rho = float(ranks.corr().loc["stalled", "gain"]) if len(ranks) >= 4 and ranks.nunique().min() > 1 else None
-    return _one(group, rho, "fewer than four rows that differ")
+    """Spearman's correlation, over Table 1's rows, between BSP's stalled share and PipeDream's speed-up over BSP, one a
+    seed."""
+    bsp = select_rows(group.frame, {"variant": BSP})
+    rows = bsp[bsp["experiment"].str.startswith("table1-")]
+    found = {}
+    for seed, stalled in rows.groupby("seed"):
+        rates = median_rates(group.where(seed=seed))
+        pairs = stalled.assign(gain=[over(rates, row, PIPEDREAM, BSP) for row in stalled["experiment"]])
+        ranks = pairs[["stalled", "gain"]].astype(float).dropna().rank()  # equal values have their mean rank
+        if len(ranks) >= 4 and ranks.nunique().min() > 1:
+            found[seed] = float(ranks.corr().loc["stalled", "gain"])
+    return Outcome(found) if found else Outcome(reason="fewer than four rows that differ")
 
 
 # --- Figure 1: communication overhead by model, GPU (a testbed) and number of workers
@@ -87,14 +93,18 @@ def gain_follows_overhead(group: Runs) -> Outcome:
 
 @function
 def overhead_grows(group: Runs, along: str, each: Sequence[str]) -> Outcome:
-    """The share of series (one for each value of the columns `each`) whose stalled share never falls along a column.
+    """The share of series (one for each value of the columns `each`) whose stalled share never falls along a column,
+    one a seed.
 
     The testbeds' names sort by the speed of their GPUs.
     """
     several = select_rows(group.frame, "workers>1").sort_values(along)
-    series = [rows["stalled"] for _, rows in several.groupby(list(each)) if len(rows) > 1]
-    growing = [stalled for stalled in series if not (stalled.diff() < -1e-9).any()]
-    return _one(group, len(growing) / len(series) if series else None, "nothing to compare")
+    growing: dict[int, list[bool]] = {}
+    for (seed, *_), rows in several.groupby(["seed", *each]):
+        if len(rows) > 1:
+            growing.setdefault(seed, []).append(not (rows["stalled"].diff() < -1e-9).any())
+    shares = {seed: fmean(series) for seed, series in growing.items()}
+    return Outcome(shares) if shares else Outcome(reason="nothing to compare")
 
 
 # --- Figures 10 to 12: time to accuracy

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from repro.answers.claims import claims
+from repro.answers.claims.evidence import outcome_of
 from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.runs import Runs
@@ -105,6 +106,15 @@ def test_memory_that_was_not_predicted_is_seen(page):
     wrong = Runs.of(run.changed(run.training.model_copy(update=of)) for run, of in zip(runs, ranks, strict=True))
     assert min(derived.memory_off(wrong).values.values()) > 1.5
     assert min(derived.in_flight(wrong, "output").values.values()) >= 2
+
+
+@pytest.mark.parametrize("claim", ["fig1-workers", "fig1-compute", "gain-follows-overhead", "vgg16-8b-configuration"])
+def test_numbers_from_several_variants_are_one_a_draw(page, claim):
+    claim = CLAIMS[claim]
+    group = page.results.evaluator.runs_for(claim, "simulated")
+    (number,) = outcome_of(claim, group).values.values()
+    again = (run.changed(run.training, seed=seed) for run in group.records.values() for seed in (0, 1, 2))
+    assert outcome_of(claim, Runs.of(again)).values == dict.fromkeys(range(3), pytest.approx(number))
 
 
 def test_contradictions_are_arithmetic_on_the_paper_s_numbers(page):

@@ -18,6 +18,7 @@ from repro.records.variants import VARIANT_COLUMNS
 
 COMPUTING = (*COMPUTATION, "other")  # phases
 FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # each paper's `derived*.py` adds to it
+LARGEST: dict[str, float] = {}  # function -> the largest value that its number can have
 PROBE_OF: dict[str, str] = {}  # function over a probe's results -> the probe
 
 
@@ -25,6 +26,12 @@ def function(compute: Callable[..., Outcome]) -> Callable[..., Outcome]:
     """Register a function over training runs for the claims files."""
     FUNCTIONS[compute.__name__] = compute
     return compute
+
+
+def correlation(compute: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    """Register a function whose number is a correlation, which no error of a time takes beyond 1."""
+    LARGEST[compute.__name__] = 1.0
+    return function(compute)
 
 
 def probe_function(program: str) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from repro.answers.claims import claims, drawn, evaluate, residuals
 from repro.answers.claims.claims import Claim, File, Restated
-from repro.answers.claims.compute import FUNCTIONS, PROBE_OF
+from repro.answers.claims.compute import FUNCTIONS, LARGEST, PROBE_OF
 from repro.answers.claims.drawn import Sweeps
 from repro.answers.claims.evaluate import (
     EMULATED_SEEDS,
@@ -210,6 +210,8 @@ class ClaimEvaluator:
         self, claim: Claim, evidence: Evidence, values: Mapping[int, float], sweeps: Sweeps, errors: Residuals | None
     ) -> Evidence:
         """The evidence from a number a draw, with the conditional verdict and the inputs that decide."""
+        largest = LARGEST.get(claim.value.function or "", math.inf) if claim.value else math.inf
+        values = {n: min(value, largest) for n, value in values.items()}
         sample = sample_of(values)
         question = question_left(sample, *claim.widened, self.file.effect(claim))
         return replace(

@@ -59,6 +59,8 @@ def value(paper: Paper, number: float, about: str = "time", digits: int = 3) -> 
         return _percentage(number, "+")
     if about == "accuracy" and not paper.unit and abs(number) <= 1:
         return _percentage(number) if digits == 2 else f"{number:.4f}"
+    if about == "data" and float(number).is_integer():
+        return format_number(int(number))  # a count
     return format_number(100 * number if paper.unit == "%" else number, digits)
 
 

@@ -1,7 +1,6 @@
 """What all tests share: hypothesis without time limits (the machine is busy) and without a database on disk; Ctrl-C;
-on how many threads they run; what their ranks are forked from."""
+on how many threads they run; the pool that their ranks and commands are forked from."""
 
-import contextlib
 import os
 import signal
 import sys
@@ -23,19 +22,31 @@ for sign, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
         signal.signal(sign, handler)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes():
+    """The processes of pytest-xdist share the pool of the one that starts them."""
+    from tests.support import ranks
+
+    os.environ[ranks.SHARED] = ranks.pool().python
+
+
+@pytest.fixture(scope="module", autouse=True)
 def one_pool():
-    """The ranks of small runs are forked from the pool of all tests too."""
+    """The ranks of small runs are forked from the pool of all tests too, and end with the tests of a file."""
     if real := sys.modules.get("repro.testing.real"):  # only if a test has imported PyTorch anyway
         from tests.support.ranks import pool
 
         real.rank_pool = pool
+        yield
+        real.end_ranks()
+    else:
+        yield
 
 
 @pytest.fixture
 def pooled(monkeypatch):
     """The ranks of commands in this process are forked from what all tests have theirs of, which has PyTorch."""
     from repro.launch.pool import Pools
-    from tests.support.ranks import pool
+    from tests.support.ranks import forks_from, pool
 
-    monkeypatch.setattr(Pools, "python", lambda *_: contextlib.nullcontext(pool().python))
+    monkeypatch.setattr(Pools, "python", forks_from(pool().python))

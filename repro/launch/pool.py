@@ -17,6 +17,7 @@ import atexit
 import contextlib
 import ctypes
 import gc
+import importlib
 import io
 import json
 import os
@@ -43,8 +44,9 @@ CHECK_EVERY_S, STOPPED_CHECKS = 1.0, 10  # a server that is stopped at so many c
 class Pool:
     """A server, and `python`, the path of its stand-in program; `close` ends the server and all ranks."""
 
-    def __init__(self, environment: Mapping[str, str]):
-        """environment: of the server; variables that libraries read at import take effect for all ranks."""
+    def __init__(self, environment: Mapping[str, str], preload: str = "repro.rank.preload"):
+        """environment: of the server; variables that libraries read at import take effect for all ranks.
+        preload: the module that it imports before it forks."""
         from repro.core.command_process import short_folder, temporary_folder  # a stand-in cannot import it
 
         self._folder = tempfile.TemporaryDirectory(prefix="repro-pool-", dir=temporary_folder() or short_folder())
@@ -57,7 +59,7 @@ class Pool:
             listener.bind(str(path))
             listener.listen(1024)  # connections that may wait while the server imports
             self.server = subprocess.Popen(
-                [sys.executable, "-u", "-m", "repro.launch.pool", "--serve", str(listener.fileno())],
+                [sys.executable, "-u", "-m", "repro.launch.pool", "--serve", str(listener.fileno()), preload],
                 env=dict(environment),
                 stdin=subprocess.PIPE,  # closed when the command ends
                 pass_fds=[listener.fileno()],
@@ -142,10 +144,9 @@ def stand_in(path: str, words: list[str]) -> None:
     os._exit(status)
 
 
-def serve_forks(listener: socket.socket) -> None:
+def serve_forks(listener: socket.socket, preload: str) -> None:
     """Fork an attendant for each connection, until standard input is closed. Raises only in ranks, what they raise."""
-    import repro.rank.preload  # noqa: F401
-
+    importlib.import_module(preload)
     server = os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # attendants are not waited for
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a KeyboardInterrupt during the fork of a rank would be lost
@@ -242,4 +243,7 @@ def _next_signal(link: socket.socket) -> int:
 
 if __name__ == "__main__":
     first, *others = sys.argv[1:]
-    serve_forks(socket.socket(fileno=int(others[0]))) if first == "--serve" else stand_in(first, others)
+    if first == "--serve":
+        serve_forks(socket.socket(fileno=int(others[0])), others[1])
+    else:
+        stand_in(first, others)

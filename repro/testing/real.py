@@ -1,7 +1,7 @@
 """Small runs on real ranks, for strategies that need the library of a real fabric.
 
-The first test that needs a fabric starts its ranks; they read runs from files (`repro.testing.serve`) and end with
-pytest.
+The first test that needs a fabric starts its ranks; they read runs from files (`repro.testing.serve`) until `end_ranks`
+or the end of pytest.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class Ranks:
         self.failed: Exception | None = None
         self.thread = threading.Thread(target=self._follow, args=(fabric, rank_pool().python), daemon=True)
         self.thread.start()
-        atexit.register(self.end)
 
     def _follow(self, fabric: str, python: str) -> None:
         try:
@@ -55,8 +54,7 @@ class Ranks:
         limit = time.monotonic() + LIMIT_S
         while not all(file.exists() for file in files):
             if self.failed or time.monotonic() > limit:
-                started_ranks.cache_clear()  # the next run starts new ranks
-                self.end()
+                end_ranks()  # the next run starts new ones
                 raise AssertionError(f"ranks of {setup.name}: {self.failed or f'no result after {LIMIT_S:g} s'}")
             time.sleep(0.005)
         results = [pickle.loads(file.read_bytes()) for file in files]
@@ -77,9 +75,16 @@ def rank_pool() -> Pool:
     return Pool(rank_environment(threads=1))
 
 
-@functools.cache
-def started_ranks(fabric: str) -> Ranks:
-    return Ranks(fabric)
+_started: dict[str, Ranks] = {}
+
+
+def end_ranks() -> None:
+    """End the ranks of all fabrics; the next run starts new ones. Idle ranks take time too: gloo's threads poll."""
+    while _started:
+        _started.popitem()[1].end()
+
+
+atexit.register(end_ranks)
 
 
 def strategy_names() -> list[Any]:
@@ -106,4 +111,6 @@ def skip_without_library(name: str) -> None:
 def run_on_ranks(fabric: str, size: int, setup: Any) -> list[Any]:
     """`small.one_rank(fabric, setup)` on `size` ranks of a fabric, at most `RANKS`; returns each rank's result."""
     skip_without_library(setup.name)
-    return started_ranks(fabric).run(size, setup)
+    if fabric not in _started:
+        _started[fabric] = Ranks(fabric)
+    return _started[fabric].run(size, setup)

@@ -16,6 +16,8 @@ from repro.core.paths import PROJECT
 from repro.experiment.config import compose
 from repro.experiment.testbeds import testbed_of
 from repro.fabric.real import mpi
+from repro.launch.local import rank_environment
+from repro.launch.pool import Pools
 
 MARK = "@"  # before the line of the rows
 
@@ -24,11 +26,13 @@ def run_ranks(module: str, ranks: int, testbed: str, settings: dict[str, Any]) -
     """The rows of a module's program (`print_rows`); InputError or NotHere for a testbed that cannot be had here."""
     chosen = testbed_of(compose("bench/collective", [f"testbed={testbed}"])["testbed"])
     program = ["-m", module, json.dumps(settings)]
-    allocation = launch.launcher_for(chosen).allocate(ranks, program, threads=1)
-    made = subprocess.run(
-        allocation.command, env=os.environ | allocation.environment, cwd=PROJECT, stdout=subprocess.PIPE, text=True,
-        check=True,
-    )  # fmt: skip
+    launcher = launch.launcher_for(chosen)
+    with Pools(fresh=not launcher.pooled) as pools, pools.python(1, rank_environment(1)) as python:
+        allocation = launcher.allocate(ranks, program, 1, python)
+        made = subprocess.run(
+            allocation.command, env=os.environ | allocation.environment, cwd=PROJECT, stdout=subprocess.PIPE, text=True,
+            check=True,
+        )  # fmt: skip
     (line,) = (line for line in made.stdout.splitlines() if line.startswith(MARK))
     return list(json.loads(line.removeprefix(MARK)))
 

@@ -21,7 +21,7 @@ from repro.experiment.run import Run
 from repro.launch import local, supervise
 from repro.launch.runner import run_unfinished
 from tests.faults import processes
-from tests.support.ranks import pool
+from tests.support.cli import forked_command
 from tests.support.records import summaries
 from tests.support.waiting import LIMIT_S, wait_until
 
@@ -33,11 +33,6 @@ LONG = ["epochs=200", "eval_every=1"]
 
 
 FRESH = [sys.executable, "-m", "repro"]
-
-
-def forked() -> list[str]:
-    """`repro`, forked with its ranks from the pool of tests: signals and statuses are passed on."""
-    return [pool().python, "-m", "tests.support.forked_command", pool().python]
 
 
 def start(program: list[str], results: Path, *overrides: str, fault: str = "") -> subprocess.Popen:
@@ -75,8 +70,8 @@ def kill_guard(pid: int) -> str:
     ("program", "sign", "status", "testbed"),
     [
         (lambda: FRESH, signal.SIGTERM, 143, ["testbed=here"]),
-        (forked, signal.SIGHUP, 129, ["testbed=here", "testbed.launcher=torchrun"]),
-        (forked, signal.SIGTERM, 143, ["testbed=virtual"]),
+        (lambda: forked_command("repro"), signal.SIGHUP, 129, ["testbed=here", "testbed.launcher=torchrun"]),
+        (lambda: forked_command("repro"), signal.SIGTERM, 143, ["testbed=virtual"]),
     ],
     ids=["mpirun", "torchrun", "virtual"],
 )
@@ -97,7 +92,7 @@ def test_a_signal_ends_the_command_with_a_line_and_no_rank_outlives_it(tmp_path,
 
 
 def test_a_command_waits_until_the_ranks_of_a_killed_one_are_gone(tmp_path):
-    first = start(forked(), tmp_path, "testbed=here", "--fresh-ranks", fault="stop:1:17")
+    first = start(forked_command("repro"), tmp_path, "testbed=here", "--fresh-ranks", fault="stop:1:17")
     try:
         wait_until(lambda: ranks_of(tmp_path, "T"), "a rank is stopped")
         (launcher,) = {int(Path(f"/proc/{pid}/stat").read_text().split()[3]) for pid in ranks_of(tmp_path)}
@@ -105,7 +100,7 @@ def test_a_command_waits_until_the_ranks_of_a_killed_one_are_gone(tmp_path):
         folder = kill_guard(ranks_of(tmp_path)[0])  # so that it does not either
         first.kill()
         first.wait()
-        second = start(forked(), tmp_path, "testbed=here")
+        second = start(forked_command("repro"), tmp_path, "testbed=here")
         message = "ranks of an earlier command are still ending"
         wait_until(lambda: message in (tmp_path / "err").read_text(), message)
         assert second.poll() is None and len(ranks_of(tmp_path)) == 2

@@ -22,16 +22,16 @@ from repro.launch.local import rank_environment
 from repro.launch.pool import Pool, Pools
 from repro.launch.runner import run_unfinished
 from repro.records.events import read_events
+from tests.support.ranks import pool
 from tests.support.waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.ranks
 SMALL = ["dataset.standin=always", "workers=2", "batch=40", "epochs=0.4", "eval_every=0.2"]
 PROGRAM = """
     import os, signal, sys, threading, time
-    import torch
     if sys.argv[1] == "wait":
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
-    print("ready", os.getpid(), threading.active_count(), torch.get_num_threads(), sys.argv[1:], flush=True)
+    print("ready", os.getpid(), threading.active_count(), sys.argv[1:], flush=True)
     if sys.argv[1] == "wait":
         while True:
             time.sleep(0.05)  # a handler runs late that comes just before a sleep
@@ -46,30 +46,18 @@ PROGRAM = """
         sys.buffered = open("buffered", "w")
         sys.buffered.write("written")
     if sys.argv[1] == "names":
-        print(os.readlink("/proc/self/ns/net"), os.uname().nodename, os.getcwd(), os.environ["OWN"])
+        import torch
+        print(os.readlink("/proc/self/ns/net"), torch.get_num_threads(), os.getcwd(), os.environ["OWN"])
 """
 
 
-@pytest.fixture(scope="module")
-def several():
-    """The pools of a command, shared by all tests that leave them usable."""
-    with Pools() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def pool(several):
-    with several.python(1, rank_environment(threads=1)):
-        return several._pools[1]
-
-
 @pytest.fixture
-def start(pool, tmp_path):
+def start(tmp_path):
     (tmp_path / "forked_program.py").write_text(textwrap.dedent(PROGRAM))
     started = []
 
     def start(*words, before=()):
-        command = [*before, pool.python, "-m", "forked_program", *words]
+        command = [*before, pool().python, "-m", "forked_program", *words]
         own = os.environ | {"PYTHONPATH": str(tmp_path), "OWN": "own"}
         started.append(
             subprocess.Popen(command, env=own, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -98,8 +86,8 @@ def blocks(pid: int, sign: signal.Signals) -> bool:
 def test_a_forked_process_has_its_arguments_and_environment_and_one_thread(start, tmp_path):
     out, err = start("names").communicate(timeout=LIMIT_S)
     ready, names = out.splitlines()
-    assert ready.split()[2:] == ["1", "1", "['names']"], err
-    assert names.split()[2:] == [str(tmp_path), "own"]
+    assert ready.split()[2:] == ["1", "['names']"], err
+    assert names.split()[1:] == ["1", str(tmp_path), "own"]
 
 
 def test_a_forked_process_waits_for_its_threads_and_writes_its_buffers_at_its_end(start, tmp_path):
@@ -175,7 +163,7 @@ def test_a_signal_that_does_not_interrupt_the_stand_in_is_passed_on(tmp_path):
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_sent_with_the_request_is_passed_on(pool, start, tmp_path, sign):
+def test_a_signal_sent_with_the_request_is_passed_on(start, tmp_path, sign):
     (tmp_path / "sleeping.py").write_text("import time; time.sleep(600)")
     with (
         socket.socket(socket.AF_UNIX) as link,
@@ -185,7 +173,7 @@ def test_a_signal_sent_with_the_request_is_passed_on(pool, start, tmp_path, sign
     ):
         json.dump([["-m", "sleeping"], os.environ | {"PYTHONPATH": str(tmp_path)}, str(tmp_path)], request)
         request.flush()
-        link.connect(str(Path(pool.python).with_name("socket")))
+        link.connect(str(Path(pool().python).with_name("socket")))
         streams = [null.fileno(), null.fileno(), err.fileno()]
         socket.send_fds(link, [bytes([0, sign])], [*streams, request.fileno()])  # in one piece
         link.settimeout(LIMIT_S)
@@ -234,7 +222,7 @@ def test_forked_processes_end_with_their_pool_whose_temporary_folder_may_have_a_
     long = tmp_path / ("x" * 120)
     long.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(long))
-    own = Pool(rank_environment(threads=1))
+    own = Pool(rank_environment(threads=1), preload="json")
     (tmp_path / "forked_program.py").write_text(textwrap.dedent(PROGRAM))
     words = [own.python, "-m", "forked_program", "wait"]
     variables = os.environ | {"PYTHONPATH": str(tmp_path)}
@@ -248,15 +236,15 @@ def test_forked_processes_end_with_their_pool_whose_temporary_folder_may_have_a_
 
 
 @pytest.mark.parametrize("testbed", [["testbed=here", "testbed.launcher=torchrun"], ["testbed=paper/pipesgd"]])
-def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monkeypatch, several, testbed):
+@pytest.mark.usefixtures("pooled")
+def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monkeypatch, testbed):
     results = []
-    for pools_of_ranks in (several, Pools(fresh=True)):
-        fresh = pools_of_ranks.fresh
+    for fresh in (False, True):
         monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / str(fresh)))
         own = expand_runs("pipesgd/fig4-mnist", [*SMALL, "strategy=pipe_sgd", "seeds=2", *testbed])
         own = own[fresh:]  # the one that comes second
         identify_runs(own)
-        records, fault = run_unfinished(own, track=False, pools=pools_of_ranks)
+        records, fault = run_unfinished(own, track=False, pools=Pools(fresh))
         assert fault is None
         losses = [
             [each["test_loss"] for each in read_events(run.folder / "events.jsonl") if each["event"] == "evaluation"]
@@ -293,7 +281,7 @@ def test_runs_with_the_same_number_of_threads_share_a_pool_until_it_ends(monkeyp
         assert python == sys.executable and len(made) == 3
 
 
-def test_the_project_is_found_from_anywhere(pool):
-    words = [pool.python, "-m", "repro", "--version"]
+def test_the_project_is_found_from_anywhere():
+    words = [pool().python, "-m", "repro", "--version"]
     shown = subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, timeout=LIMIT_S)
     assert shown.returncode == 0 and shown.stdout.startswith("repro "), shown.stderr

@@ -1,18 +1,14 @@
 """`repro` in a separate process, for tests of its output, files and exit status.
 
-The process is forked from one that has imported PyTorch and MLflow, which would otherwise take most of its time, and so
-are its ranks on this machine (`tests.support.ranks`). Tests of the command's start, imports and signals use
-`subprocess` instead.
+The process is forked from the pool of tests (`tests.support.ranks`), which has imported PyTorch and MLflow: that would
+otherwise take most of its time. So are its ranks on this machine. Tests of the command's start and imports start it
+themselves.
 """
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
 import os
-import runpy
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,8 +21,10 @@ from tests.support.waiting import LIMIT_S
 QUICK = ["dataset.standin=always", "workers=2", "batch=40", "epochs=0.857", "eval_every=0.28", "checkpoint_every=0.143"]
 EXPERIMENT = "pipesgd/fig4-mnist"
 
-FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["tests.support.preloaded"])
+
+def forked_command(module: str, *arguments: str) -> list[str]:
+    """`python -m MODULE ARGUMENTS`, forked with its ranks from the pool of tests; passes on signals and statuses."""
+    return [pool().python, "-m", "tests.support.forked_command", pool().python, module, *arguments]
 
 
 def repro(
@@ -46,39 +44,17 @@ def forked(
     module: str, *arguments: str, environment: Mapping[str, str], folder: Path | None = None, timeout: float = LIMIT_S
 ) -> subprocess.CompletedProcess:
     """`python -m MODULE ARGUMENTS` in a folder, by default this one."""
-    with tempfile.TemporaryDirectory() as temporary:
-        outputs = [Path(temporary) / name for name in ("stdout", "stderr")]
-        own = module, arguments, dict(environment), folder or os.getcwd(), outputs, pool().python
-        process = FORKED.Process(target=_module, args=own)
-        process.start()
-        process.join(timeout)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-            raise subprocess.TimeoutExpired([module, *arguments], timeout)
-        stdout, stderr = (path.read_text() for path in outputs)
-        return subprocess.CompletedProcess([module, *arguments], process.exitcode, stdout, stderr)
-
-
-def _module(
-    module: str,
-    arguments: tuple[str, ...],
-    environment: dict[str, str],
-    folder: str | Path,
-    outputs: list[Path],
-    python: str,
-) -> None:
-    for number, path in enumerate(outputs, start=1):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), number)
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(folder)
-    sys.path[:0] = [str(folder), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
-    from repro.launch.pool import Pools
-
-    Pools.python = lambda *_: contextlib.nullcontext(python)
-    sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    with (
+        tempfile.TemporaryFile("w+") as out,
+        tempfile.TemporaryFile("w+") as err,
+    ):  # a process that is left may hold them
+        done = subprocess.run(
+            forked_command(module, *arguments),
+            env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=timeout,
+        )  # fmt: skip
+        for stream in (out, err):
+            stream.seek(0)
+        return subprocess.CompletedProcess([module, *arguments], done.returncode, out.read(), err.read())
 
 
 def run(results: Path, *overrides: str, fault: str = "", flags: tuple[str, ...] = ("--no-mlflow",)):

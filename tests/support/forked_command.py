@@ -1,17 +1,18 @@
-"""`python -m tests.support.forked_command PYTHON ARGUMENTS...`: `repro ARGUMENTS...` whose ranks PYTHON starts.
-
-PYTHON is that of `tests.support.ranks.pool()`, which forks this command too, for tests that send it signals. With
---fresh-ranks its ranks are new processes nevertheless.
+"""`python -m tests.support.forked_command PYTHON MODULE ARGUMENTS...`: `python -m MODULE ARGUMENTS...`, forked from the
+pool of tests, with ranks that PYTHON starts. PYTHON is that of `tests.support.ranks.pool()`. With --fresh-ranks its
+ranks are new processes nevertheless.
 """
 
-import contextlib
+import os
+import runpy
 import sys
 
-from repro.cli import main as cli
 from repro.launch.pool import Pools
+from tests.support.ranks import forks_from
 
 if __name__ == "__main__":
-    python = sys.argv.pop(1)
-    own = Pools.python
-    Pools.python = lambda pools, *of: own(pools, *of) if pools.fresh else contextlib.nullcontext(python)
-    sys.exit(cli.main())
+    _, python, module, *arguments = sys.argv
+    Pools.python = forks_from(python)
+    sys.path.insert(0, os.getcwd())
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -1,4 +1,4 @@
-"""The imports of the process from which `tests.support.cli` forks commands. They must not start threads of Python.
+"""The imports of the pool of tests, from which ranks and commands are forked. They must not start threads of Python.
 
 It has planned a run too, so that commands need not each read the code, the configuration and the published runs that
 have not changed since.
@@ -8,8 +8,7 @@ import contextlib
 import gc
 import io
 
-import pytest  # noqa: F401 - the main module of the parent, which every forked process imports
-
+import repro.rank.preload  # noqa: F401
 from repro import strategies
 from repro.answers.mlflow.store import prepare
 from repro.core.paths import reference_root

@@ -3,6 +3,7 @@
 In a test: `launch("mpi", 3, "suite", folder)`. In a rank: `python -m tests.support.ranks PROGRAM FABRIC FOLDER`.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.waiting import LIMIT_S
@@ -18,18 +20,36 @@ from tests.support.waiting import LIMIT_S
 FAULTY_RANK = 1
 ALPHA_S, BETA_S = 2e-3, 8e-10  # of the emulated fabric: its latency, which it adds, and seconds of a byte
 FAULT_TIMEOUT_S = 8.0  # of the others, where that is what ends them
-FRESH = ("kill", "listeners")  # what a rank means to its launcher, also without the pool
+SHARED = "TESTED_POOL"  # the environment variable with `python` of the pool of a parent process
+
+
+@dataclass
+class SharedPool:
+    """The pool of the process of pytest-xdist that started this one."""
+
+    python: str
 
 
 @functools.cache
 def pool():
-    """Ranks of tests are forked from one process that has imported PyTorch, as those of a command are; it ends with
-    this process."""
+    """Ranks and commands of tests are forked from one process, which has imported what both need. It ends with the
+    process that started it: this one, or the one that shares its own with this."""
+    if python := os.environ.get(SHARED):
+        return SharedPool(python)
     from repro.launch.local import rank_environment  # not in the ranks
     from repro.launch.pool import Pool
 
-    path = [str(Path(__file__).with_name("full_disk")), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return Pool(rank_environment(threads=1) | {"PYTHONPATH": os.pathsep.join(path)})
+    own = rank_environment(threads=1)
+    path = os.pathsep.join([str(Path(__file__).with_name("full_disk")), own["PYTHONPATH"]])
+    return Pool(own | {"PYTHONPATH": path}, "tests.support.preloaded")
+
+
+def forks_from(python):
+    """`Pools.python` of a command whose ranks are forked from the pool with this `python`, but for fresh ones."""
+    from repro.launch.pool import Pools  # not in the ranks
+
+    own = Pools.python
+    return lambda pools, *of: own(pools, *of) if pools.fresh else contextlib.nullcontext(python)
 
 
 def launch(fabric, size, program, folder):
@@ -38,7 +58,7 @@ def launch(fabric, size, program, folder):
 
     arguments = ["-m", "tests.support.ranks", program, fabric, str(folder)]
     started_as = "mpi" if fabric == "emulated" else fabric
-    python = sys.executable if program in FRESH else pool().python
+    python = sys.executable if program == "listeners" else pool().python  # those of a launcher without the pool
     ranks.launch_ranks(started_as, size, arguments, folder, python=python)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -106,20 +107,26 @@ def test_measured_pipe_sgd_overlaps_and_accounts_for_its_time(undisturbed):
     assert 0 < wall["train_s"] <= wall["total_s"]  # the slowest rank's clock, and rank 0's
 
 
-@pytest.fixture
-def busy_loops():
-    """One for each core."""
-    count = len(os.sched_getaffinity(0))
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    yield
-    for loop in loops:
-        loop.kill()
-        loop.wait()
+@contextlib.contextmanager
+def busy_loops(results):
+    """One for each core, from when the ranks of a run begin."""
+    begun = (
+        f"import pathlib, time\nwhile not [*pathlib.Path({str(results)!r}).rglob('events.jsonl')]: time.sleep(0.1)\n"
+    )
+    program = [sys.executable, "-c", begun + "while True: pass"]
+    loops = [subprocess.Popen(program) for _ in os.sched_getaffinity(0)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
 
 
 @pytest.mark.ranks
-def test_a_run_beside_busy_loops_is_marked_as_such(results, busy_loops):
-    run(results, "strategy=dsync", "testbed=here")
+def test_a_run_beside_busy_loops_is_marked_as_such(results):
+    with busy_loops(results):
+        run(results, "strategy=dsync", "testbed=here")
     shown = repro(results, "results", "--where", "origin=workspace").stdout
     assert re.search(r"measured .* \d\d % taken by others", shown), shown
 

@@ -10,13 +10,15 @@ from repro.answers.pages import settling
 from repro.answers.pages.overview import papers
 from repro.cli.main import main
 from repro.core.errors import InputError
+from tests.support.configs import first_variant_alone
 
 ENTRIES = [entry for paper in papers() for entry in claims_of(paper).settles]
 ENTRY = {"claims": ["speedup-vs-dsync"], "what": "w", "machine": "cpu", "count": 5, "hours": 2, "command": "repro list"}
 
 
 @pytest.mark.parametrize("command", sorted({entry.command for entry in ENTRIES}))
-def test_the_command_of_a_measurement_can_be_planned(command, capsys):
+def test_the_command_of_a_measurement_can_be_planned(command, capsys, monkeypatch):
+    first_variant_alone(monkeypatch)  # all of an experiment are planned in tests/unit/experiment/test_compositions.py
     program, *arguments = command.split()
     assert program == "repro" and main([*arguments, "--dry-run"]) == 0
 

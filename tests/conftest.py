@@ -22,6 +22,22 @@ for sign, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
         signal.signal(sign, handler)
 
 
+PAGES = "tests/reports/papers/"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """As `--dist loadfile`, but one process builds the papers' pages, for all files of tests that look at them."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return PAGES if file.startswith(PAGES) else file
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes():
     """The processes of pytest-xdist share the pool of the one that starts them."""

@@ -282,15 +282,3 @@ def test_a_claim_by_a_function_that_there_is_not(tmp_path, value, message):
     with pytest.raises(InputError) as caught:
         claims_of("p", tmp_path)
     assert message in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_figure_shows_the_number_of_the_claim_that_it_names(reported):
-    """gTop-k's point of VGG-16 was that of best guesses, which lies outside of the interval beside it."""
-    page = reported("gtopk").page
-    shown = page.specs.rows(page.specs.shown.figures["speedups"])
-    judged = page.results.claims("vgg16-over-dense", "fig10")
-    points = {claim.kind: claim.estimate.point for claim in judged}
-    ours = shown[(shown["over"] == "over Dense") & (shown["model"] == "VGG-16")].set_index("kind")["speedup"]
-    assert points and {kind: ours[kind] for kind in points} == points
-    between = shown.dropna(subset=["low", "high"])
-    assert len(between) and between["speedup"].between(between["low"] - 1e-9, between["high"] + 1e-9).all()

@@ -3,10 +3,8 @@ too small at the width of a page."""
 
 from __future__ import annotations
 
-from itertools import combinations
-
+import numpy as np
 from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 
 from repro.answers.pages import writing
 
@@ -23,6 +21,13 @@ def out_of_view(axis):
     return {label for tick in ticks for label in (tick.label1, tick.label2)}
 
 
+def covering(boxes):
+    """The pairs (i < j) of boxes whose intersection is wider and higher than EDGE."""
+    low, high = (np.reshape([getattr(box, end) for box in boxes], (-1, 2)) for end in ("min", "max"))
+    common = np.minimum(high[:, None], high) - np.maximum(low[:, None], low)  # (boxes, boxes, 2)
+    return np.argwhere(np.triu((common > EDGE).all(axis=2), 1))
+
+
 def unreadable(figure):
     """Pairs of texts that cover one another, texts beyond the edge, and texts that are too small on a page; tilted
     ones, whose boxes are larger than they are, apart."""
@@ -34,8 +39,7 @@ def unreadable(figure):
     shown = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     shown = [text for text in shown if text not in hidden and text.get_rotation() % 90 == 0]
     boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in shown]
-    both = ((one, other, Bbox.intersection(a, b)) for (one, a), (other, b) in combinations(boxes, 2))
-    found = [(one, other) for one, other, box in both if box is not None and min(box.width, box.height) > EDGE]
+    found = [(boxes[a][0], boxes[b][0]) for a, b in covering([box for _, box in boxes])]
     width = figure.get_figwidth()
     scale, smallest = (PHONE / width, SMALLEST_ON_PHONE) if width <= PHONE else (min(1, PAGE / width), SMALLEST)
     found += [(text.get_text(), "too small") for text in shown if text.get_fontsize() * scale < smallest]

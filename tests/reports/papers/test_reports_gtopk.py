@@ -111,3 +111,14 @@ def test_a_selection_on_a_gpu_is_over_that_on_the_cpu(page):
     assert "both CPU and GPU" in derived.gpu_gain(with_rows(on_cpu), "VGG-16").reason
     gains = derived.gpu_gain(with_rows(on_both), "VGG-16").values
     assert gains and all(gain == pytest.approx(20) for gain in gains.values())
+
+
+def test_a_figure_shows_the_number_of_the_claim_that_it_names(page):
+    """gTop-k's point of VGG-16 was that of best guesses, which lies outside of the interval beside it."""
+    shown = page.specs.rows(page.specs.shown.figures["speedups"])
+    judged = page.results.claims("vgg16-over-dense", "fig10")
+    points = {claim.kind: claim.estimate.point for claim in judged}
+    ours = shown[(shown["over"] == "over Dense") & (shown["model"] == "VGG-16")].set_index("kind")["speedup"]
+    assert points and {kind: ours[kind] for kind in points} == points
+    between = shown.dropna(subset=["low", "high"])
+    assert len(between) and between["speedup"].between(between["low"] - 1e-9, between["high"] + 1e-9).all()

@@ -1,4 +1,4 @@
-"""The pages of a paper from the reference alone, built once for all tests that look at them."""
+"""The pages of a paper from the reference alone, built once for all tests that look at them: those of this folder."""
 
 from __future__ import annotations
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 
-from repro.answers.claims.compute import Outcome, by_seed, function, probe_function
+from repro.answers.claims.compute import Outcome, by_seed, function, median_rates, probe_function
 from repro.answers.tables.runs import Runs
+from repro.answers.tables.time_to_target import compare_epochs, epochs_to
 from repro.core.phases import COMPUTATION
 from repro.records.record import Found
 
@@ -56,3 +58,20 @@ def staleness_explained(group: Runs, variant: str) -> Outcome:
         if ages and most:
             values[seed] = sum(n for age, n in ages.items() if age <= most) / sum(ages.values())
     return Outcome(values) if values else Outcome(reason=f"no staleness, or no injector with a bound, for {variant}")
+
+
+@function
+def time_to_loss(group: Runs, loss: float, variants: Sequence[str], timed: Sequence[str]) -> Outcome:
+    """Time to a loss of the second of two variants / that of the first, one a seed.
+
+    variants: whose epochs count; timed: their namesakes of `fig10`, whose rates say how long an epoch takes.
+    """
+    rates, sides = median_rates(group), [group.seeds(name) for name in variants]
+    if missing := [name for name, runs in zip(variants, sides, strict=True) if not runs]:
+        return Outcome(reason=f"no results for {', '.join(missing)}")
+    if missing := [name for name in timed if ("fig10", name) not in rates]:
+        return Outcome(reason=f"no results for {', '.join(missing)}")
+    faster = rates["fig10", timed[0]] / rates["fig10", timed[1]]
+    epochs, base = ({seed: epochs_to(run, loss) for seed, run in runs.items()} for runs in sides)
+    known = {seed: faster * ratio for seed, ratio in compare_epochs(epochs, base).items()}
+    return Outcome(known) if known else Outcome(reason=f"a loss of {loss:g} not reached by {' nor '.join(variants)}")

@@ -13,11 +13,10 @@ from typing import Any
 
 from repro.answers.claims.compute import by_seed, correlation, function, median_rates
 from repro.answers.claims.evaluate import Outcome
-from repro.answers.claims.evaluate import safe_ratio as quotient
 from repro.answers.claims.stats import format_number as text
 from repro.answers.figures import schedules
 from repro.answers.tables.runs import Runs
-from repro.answers.tables.time_to_target import epochs_to
+from repro.answers.tables.time_to_target import compare_epochs, epochs_to
 from repro.records.filters import select_rows
 from repro.records.record import Found
 from repro.reports.pipedream.stages import (
@@ -150,8 +149,7 @@ def _reached(group: Runs, variant: str, over: str, share: float, faster: float) 
     targets, metric = sorted(map(float, common)), group.first.identity.metric
     target = targets[0] / share if lower_is_better(metric) else share * targets[-1]
     reached, base = ({seed: epochs_to(run, target) for seed, run in runs.items()} for runs in sides)
-    values = {seed: faster * quotient(base[seed], reached[seed]) for seed in sorted({*reached} & {*base})}
-    known = {seed: value for seed, value in values.items() if value == value}
+    known = {seed: faster * ratio for seed, ratio in compare_epochs(reached, base).items()}
     return Outcome(known) if known else Outcome(reason=f"{text(target)} not reached by {variant} nor {over}")
 
 

@@ -208,7 +208,7 @@ def tabulate_regions(files: Files, grid: list[Cell], kind: str) -> Markdown:
     rows = [
         {
             "use": read_candidates()[region.best].label,
-            "share of the map": format_percent(region.cells / total),
+            f"share of all {total:,} cells": format_percent(region.cells / total),
             "Gbit/s": _range(region.gbit),
             "computation : communication": _range(region.ratio),
             "workers": _range(region.workers),

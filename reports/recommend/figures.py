@@ -41,7 +41,7 @@ def cells_at_a_glance(cells: Sequence[Cell]) -> list[Cell]:
 def map_picture(files: Files, cells: Sequence[Cell]) -> str:
     """What to use: above with the same updates, below with any."""
     shown = cells_at_a_glance(cells)
-    alt = "Panels of cells: a column for each number of workers, a row for each comparison; a colour for each strategy."
+    alt = "Panels of cells, for each number of workers and each comparison; a colour for each strategy."
     caption = (
         "What to use (**simulated**: closed forms) for ResNet-50's gradient of 102 MB: the simplest strategy that no "
         "other one replaces. Computation is that of a minibatch, over the time to send the gradient twice."

@@ -82,7 +82,7 @@ def test_the_status_of_a_cause_follows_from_runs_with_and_without_it(tmp_path):
     for faster, changed, status in (
         ({"ours": miss, "cause_copies": hit}, {}, "tested"),
         ({"ours": miss, "cause_copies": hit}, {"fitted": True}, "implied"),
-        ({"ours": miss, "cause_copies": miss}, {}, "excluded"),
+        ({"ours": miss, "cause_copies": miss}, {}, "no fit"),
         ({"ours": hit, "cause_copies": hit}, {}, "conjecture"),  # it explains nothing
         ({"ours": miss}, {}, "conjecture"),  # no run has it
         ({"ours": miss, "cause_copies": hit}, {"experiment": None}, "conjecture"),
@@ -97,7 +97,7 @@ def test_tested_causes_that_exclude_each_other_are_rivals(tmp_path):
     both = statuses(read(tmp_path, CAUSE, other), ours=miss, cause_copies=hit, cause_other=hit)
     assert [step.status for step in both] == ["rival", "rival"]
     one = statuses(read(tmp_path, CAUSE, other), ours=miss, cause_copies=hit, cause_other=miss)
-    assert [step.status for step in one] == ["tested", "excluded"]  # what is excluded excludes nothing
+    assert [step.status for step in one] == ["tested", "no fit"]  # what does not fit excludes nothing
 
 
 def test_the_ladder_says_the_number_that_its_axis_does_not_reach(tmp_path):
@@ -119,9 +119,9 @@ def test_a_cause_after_another_is_judged_against_that_ones_runs(tmp_path):
     later = CAUSE | {"id": "later", "experiment": "cause-both", "after": "host-copies"}
     first, second = statuses(read(tmp_path, CAUSE, later), ours=miss, cause_copies=1.2 * miss, cause_both=hit)
     assert second.headline.without == first.headline.with_cause == pytest.approx(1.2 * miss)
-    assert (first.status, second.status) == ("excluded", "tested")
+    assert (first.status, second.status) == ("no fit", "tested")
     section = CauseSection("pipesgd", [first, second], {OURS: 1, SECOND: 2}, Files("pipesgd", tmp_path), label)
-    assert section.unexplained == [] and "excluded" in section.table
+    assert section.unexplained == [] and "no fit" in section.table
     assert f"(with: {CAUSE['short']})" in section.table  # the second row's number without it is not our claim's
     excluded = statuses(read(tmp_path, CAUSE, later), ours=miss, cause_copies=1.2 * miss, cause_both=2 * miss)
     left = CauseSection("pipesgd", excluded[::-1], {OURS: 1, SECOND: 2}, Files("pipesgd", tmp_path), label).unexplained

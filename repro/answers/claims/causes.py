@@ -34,7 +34,7 @@ from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, Number, Text, check_fields
 from repro.records.kinds import SIMULATED, OfTestbed
 
-TESTED, RIVAL, EXCLUDED, IMPLIED, CONJECTURE = STATUSES = ("tested", "rival", "excluded", "implied", "conjecture")
+TESTED, RIVAL, NO_FIT, IMPLIED, CONJECTURE = STATUSES = ("tested", "rival", "no fit", "implied", "conjecture")
 Predictions = dict[Text, Number]  # claim -> our number with the cause
 
 
@@ -139,14 +139,14 @@ class Step:
     @property
     def status(self) -> str:
         """tested: with the cause our number is the paper's, without it not, and the second numbers are the paper's too;
-        rival: the same of causes that exclude each other; implied: the same as tested with a fitted input; excluded:
+        rival: the same of causes that exclude each other; implied: the same as tested with a fitted input; no fit:
         with it a number misses the paper's; conjecture: the runs are missing, or our number is the paper's without it
         too."""
         every = (self.headline, *self.second)
         if self.headline.without is None or any(each.with_cause is None for each in every):
             return CONJECTURE
         if not all(each.hits(each.with_cause) for each in every):
-            return EXCLUDED
+            return NO_FIT
         if self.headline.hits(self.headline.without):
             return CONJECTURE
         if self.cause.fitted:

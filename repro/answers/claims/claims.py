@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from repro.answers.claims.forms import written_out
+from repro.answers.claims.stats import middle_of_range
 from repro.answers.claims.value import Value as Value
 from repro.answers.claims.verdict import Effect
 from repro.core import user_files
@@ -45,11 +46,13 @@ class Paper(Model):
             raise ValueError("needs value, low or high")
         return self
 
+    def middle(self, added: float = 0.0) -> float:
+        """The middle of the range (`middle_of_range`). added: to each end."""
+        return middle_of_range(*(math.nan if end is None else end + added for end in (self.low, self.high)))
+
     def factor(self, ours: float, added: float = 0.0) -> float | None:
-        """Our number over the nearest end, 1 between both ends; None if there is no such ratio. added: to each."""
-        end = ours if self.low is None else max(ours, self.low)
-        end = end if self.high is None else min(end, self.high)
-        above, below = ours + added, end + added
+        """Our number over the middle of the range, as pictures draw it; None if there is no such ratio."""
+        above, below = ours + added, self.middle(added)
         return above / below if below > 0 and 0 < above < math.inf else None
 
 

@@ -146,11 +146,24 @@ class ClaimEvaluator:
         return sample_of({n: of_seeds[n % len(of_seeds)] for n, of_seeds in values.items()})
 
     def runs_for(self, claim: Claim, kind: str) -> Runs | None:
-        """The runs of a kind that speak to a claim; for a simulated time without any the sweeps' as configured."""
+        """The runs of a kind that speak to a claim; for simulated times without any the sweeps' as configured."""
         group = self.find(claim.experiment, kind)
-        if group is None and kind == SIMULATED and (sweeps := self.sweeps_for(claim, kind)):
-            return sweeps.configured
+        if kind != SIMULATED:
+            return group
+        if group is None:
+            return sweeps.configured if (sweeps := self.sweeps_for(claim, kind)) else None
+        if claim.about == "accuracy" and claim.value and claim.value.function:  # it may read times too
+            return self._with_configured(claim.experiment, group)
         return group
+
+    def _with_configured(self, experiment: str, group: Runs) -> Runs:
+        """The runs of an experiment, with the sweeps' as configured of variants that have no runs."""
+        if (sweeps := self.drawn(experiment)) is None:
+            return group
+        there = {(run.identity.experiment, run.label) for run in group.records.values()}
+        configured = sweeps.configured
+        lacking = [n for n, run in configured.records.items() if (run.identity.experiment, run.label) not in there]
+        return group.joined(configured.only(lacking)) if lacking else group
 
     def sweeps_for(self, claim: Claim, kind: str) -> Sweeps | None:
         """The sweeps that speak to a claim: inputs are drawn for times alone."""

@@ -196,8 +196,8 @@ class AtBaseline:
 class Verdict:
     """A word and the shares behind it. size: the share within the range that the paper prints for an effect.
 
-    reason: why there is no verdict, or no reliable one. factor: our number over the nearest end of the paper's, for
-    words that say by how much ours is off. turns_at: where what is undecided holds (`decides.turning_value`).
+    reason: why there is no verdict, or no reliable one. factor: our number over the middle of the paper's range,
+    for words that say by how much ours is off. turns_at: where what is undecided holds (`decides.turning_value`).
     """
 
     answer: str
@@ -237,7 +237,8 @@ class Verdict:
         return self._words(", baseline {factor}", times_text)
 
     def _words(self, baseline: str, describe: Callable[[float], str]) -> str:
-        by = f": {factor_text(self.factor)}" if self.answer in OFF and self.factor not in (None, 1.0) else ""
+        off = self.answer in OFF and self.factor is not None and format_number(self.factor, 2) != "1.0"
+        by = f": {factor_text(self.factor)}" if off and self.factor is not None else ""
         if self.judged and self.baseline and not self.baseline.reproduced:
             what = f"{self.baseline.what}, simulated: " if self.baseline.what else ""
             by += baseline.format(what=what, factor=describe(self.baseline.factor))

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 ROW_LETTERS = 12  # per inch, in the name of a row of panels
 TICK = 0.45  # inches that the label of a tick takes
 NAME = 0.4  # of a narrow figure's width, for the names on y
+STACK = 4  # panels in one column of a narrow figure; more stand in two
 VIEW, PANEL = "view", "panel"  # columns: of a figure's views; of panels in one column
 REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "linestyle": "--"}
 
 
 def draw_figure(figure: Figure, shown: pd.DataFrame, width: float = WIDTH) -> Any:
-    """The matplotlib figure of these rows, so many inches wide; a narrow one has all panels in one column. Its title is
-    in the caption."""
+    """The matplotlib figure of these rows, so many inches wide; a narrow one has its panels below each other. Its title
+    is in the caption."""
     looks.set_theme()
     import seaborn as sns
 
@@ -58,7 +59,7 @@ def _viewed(figure: Figure, shown: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stacked(figure: Figure, rows: pd.DataFrame, width: float) -> tuple[Figure, pd.DataFrame]:
-    """The figure and its rows with all panels in one column, named by row and column, and room for names on y."""
+    """The figure and its rows with all panels below each other, named by row and column, and room for names on y."""
     import pandas as pd
 
     from repro.answers.figures.marks import LEFT, LINE, names_below
@@ -68,7 +69,9 @@ def _stacked(figure: Figure, rows: pd.DataFrame, width: float) -> tuple[Figure, 
     if panels := [column for column in (figure.row, figure.col) if column]:
         names = rows[panels].astype(str).agg("\n".join, axis=1)
         in_order = names[rows.sort_values(panels).index].unique()
-        rows, changes["row"] = rows.assign(**{PANEL: pd.Categorical(names, in_order, ordered=True)}), PANEL
+        rows = rows.assign(**{PANEL: pd.Categorical(names, in_order, ordered=True)})
+        in_two = len(in_order) > STACK and figure.kind != "dot" and not figure.panel_y
+        changes |= {"col": PANEL, "wrap": 2} if in_two else {"row": PANEL}
     if figure.kind == "dot":
         on_y = rows[str(figure.y)].cat.categories
         lines = len(on_y) * max(name.count("\n") + 1 for name in on_y)

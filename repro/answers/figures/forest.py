@@ -4,9 +4,11 @@ word of the verdict and the kind of number."""
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from repro.answers.claims.stats import middle_of_range
+from repro.answers.claims.stats import DASH, middle_of_range
 from repro.answers.figures import looks
 from repro.answers.pages.cells import fit_cell
 from repro.answers.pages.wording import NUMBERS
@@ -21,38 +23,55 @@ PAPER = "paper's range"  # its name in the palette
 ROW = 16 / 130  # inches: 16 pixels of a picture
 SIZE = 6.7  # points
 TITLE = 12.1  # letters of the title in an inch
-COLUMNS = {"paper": 6, "ours (90 %)": 100, "word": 216, "kind": 280}  # points right of the axis
-LETTERS = {"paper": 24, "ours (90 %)": 30}  # the most in a column
+COLUMNS = {"paper": 6, "ours (90 %)": 98, "word": 228, "kind": 290}  # points right of the axis
+LETTERS = {"paper": 24, "ours (90 %)": 36}  # the most in a column
+CARD, CARD_SIZE = 0.3, 8.0  # on a phone: inches of a row, points
 
 
 def forest_picture(files: Files, rows: pd.DataFrame, title: str) -> Markdown:
     """The picture on a page, as Markdown. rows: as for `draw_forest`; title: a sentence on the result."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items())
-    alt = f"A line for each headline claim with the paper's number and ours: {counts}."
+    alt = f"A line for each headline claim with our number over the paper's, and the verdict: {counts}."
     caption = (
         "Marks are our number over the paper's, or the middle of its range (grey box), with the range of nine in ten "
-        "[draws](index.md#legend), or of all seeds (of one: the test set's error). A bar stands at no effect."
+        "[draws](index.md#legend), or of all seeds (of one: the test set's error). A bar stands at no effect. "
+        "No mark: the numbers are no ratio."
     )
-    return files.picture(
-        lambda width: draw_forest(rows, title), title, "headlines", fit_cell(alt), caption, rows, narrow=False
-    )
+    return files.picture(partial(draw_forest, rows, title), title, "headlines", fit_cell(alt), caption, rows)
 
 
-def draw_forest(rows: pd.DataFrame, title: str) -> Any:
-    """The matplotlib figure. rows: as of `ClaimTables.headline_rows`; with a column `paper` in groups."""
+def draw_forest(rows: pd.DataFrame, title: str, width: float = looks.WIDTH) -> Any:
+    """The matplotlib figure, so many inches wide; a narrow one has each claim's name above its line, and the word alone
+    beside it. rows: as of `ClaimTables.headline_rows`; with a column `paper` in groups."""
     looks.set_theme()
     import matplotlib.pyplot as plt
     import seaborn as sns
 
-    from repro.answers.figures.drawing import finish_ratio_axis
-
     groups = rows["paper"] if "paper" in rows else rows["claim"].map(lambda _: "")
     starts = groups.ne(groups.shift()) & groups.ne("")  # a line with the name of the group stands before these rows
     shown = _over_the_papers(rows).assign(place=[n + heads for n, heads in enumerate(starts.cumsum())])
-    lines = len(rows) + int(starts.sum())
-    looks_of = {word: looks.look_of(word, place) for place, word in enumerate(looks.palette_order(rows["verdict"]))}
-    figure, axis = plt.subplots(figsize=(looks.WIDTH, ROW * (max(lines, 2) + 1) + 0.7), layout="constrained")
-    colours, grey = {word: look.colour for word, look in looks_of.items()}, looks.look_of(PAPER).colour
+    heads = dict(zip(shown["place"][starts] - 1, groups[starts], strict=True))
+    lines = len(shown) + len(heads)
+    wide = width >= looks.WIDTH
+    title = looks.fit_text(title, width - 0.2, TITLE)
+    height = (ROW if wide else CARD) * (max(lines, 2) + 1) + 0.5 + 0.2 * (title.count("\n") + 1)
+    figure, axis = plt.subplots(figsize=(width, height), layout="constrained")
+    colours = _draw_marks(axis, shown)
+    axis.set(ylim=(lines - 0.4, -0.6), ylabel="")
+    (_write_columns if wide else _write_names)(axis, shown, heads, colours)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+    sns.despine(figure, left=True)
+    return figure
+
+
+def _draw_marks(axis: Any, shown: pd.DataFrame) -> dict[str, str]:
+    """Boxes, ranges and marks on a logarithmic axis; returns verdict -> colour."""
+    import seaborn as sns
+
+    from repro.answers.figures.drawing import finish_ratio_axis
+
+    looks_of = {word: looks.look_of(word, place) for place, word in enumerate(looks.palette_order(shown["verdict"]))}
+    colours, grey = {word: look.colour or "" for word, look in looks_of.items()}, looks.look_of(PAPER).colour
     axis.barh(shown["place"], shown["paper_high"] - shown["paper_low"], 0.5, shown["paper_low"], color="0.9",
               edgecolor=grey, linewidth=0.7)  # fmt: skip
     axis.hlines(shown["place"], shown["low"], shown["high"], colors=[*shown["verdict"].map(colours)], linewidth=1.4)
@@ -60,28 +79,47 @@ def draw_forest(rows: pd.DataFrame, title: str) -> Any:
     markers = {word: look.marker for word, look in looks_of.items()}
     sns.scatterplot(shown, x="ours", y="place", hue="verdict", palette=colours, style="verdict", markers=markers,
                     s=22, linewidth=0, legend=False, zorder=3, ax=axis)  # fmt: skip
-    axis.set(ylim=(lines - 0.4, -0.6), ylabel="")
     axis.set_xlabel("ours over the paper's number", fontsize=SIZE)
     finish_ratio_axis(axis, ticks=5)
     axis.tick_params(axis="x", labelsize=SIZE)
-    heads = dict(zip(shown["place"][starts] - 1, groups[starts], strict=True))
+    axis.grid(False, axis="y")
+    return colours
+
+
+def _write_columns(axis: Any, shown: pd.DataFrame, heads: Mapping[int, str], colours: Mapping[str, str]) -> None:
+    """The names of claims and groups left of the axis, and the columns right of it."""
     axis.set_yticks([*shown["place"], *heads], [*shown["short"], *heads.values()], fontsize=SIZE)
     for label in axis.get_yticklabels()[len(shown) :]:
         label.set_fontweight("bold")
-    axis.grid(False, axis="y")
-    beside: dict[str, Any] = {"xycoords": axis.get_yaxis_transform(), "textcoords": "offset points", "va": "center",
-                              "fontsize": SIZE, "annotation_clip": False}  # fmt: skip
+    beside = _beside(axis, SIZE)
     for name, right in COLUMNS.items():
         axis.annotate(name, (1, -1.1), xytext=(right, 0), fontweight="bold", color="0.2", **beside)
     for row in shown.to_dict("records"):
-        whose, colour = ", yours" if row["own"] else "", colours[row["verdict"]]
-        texts = (row["printed"].partition(" (")[0], row["number"], row["word"], row["kind"] + whose)
+        colour = colours[row["verdict"]]
+        kind = "" if row["number"] == DASH else row["kind"] + ", yours" * row["own"]
+        texts = (row["printed"].partition(" (")[0], row["number"], row["word"], kind)
         for (name, right), text, ink in zip(COLUMNS.items(), texts, ("0.2", "0.2", colour, "0.2"), strict=True):
             text = textwrap.shorten(text, LETTERS.get(name, 40), placeholder=" ...")
             axis.annotate(text, (1, row["place"]), xytext=(right, 0), color=ink, **beside)
-    figure.suptitle(looks.fit_text(title, looks.WIDTH - 0.2, TITLE), x=0.01, ha="left", fontsize=10)
-    sns.despine(figure, left=True)
-    return figure
+
+
+def _write_names(axis: Any, shown: pd.DataFrame, heads: Mapping[int, str], colours: Mapping[str, str]) -> None:
+    """The names of claims and groups above their lines, and the word of each right of the axis."""
+    axis.set_yticks([])
+    axis.tick_params(axis="x", labeltop=True)
+    beside = _beside(axis, CARD_SIZE)
+    for place, name in heads.items():
+        axis.annotate(name, (0, place), xytext=(0, 0), fontweight="bold", **beside)
+    for row in shown.to_dict("records"):
+        axis.annotate(row["short"], (0, row["place"] - 0.45), xytext=(0, 0), **beside)
+        word = row["word"] + ", yours" * row["own"]
+        axis.annotate(word, (1, row["place"]), xytext=(6, 0), color=colours[row["verdict"]], **beside)
+
+
+def _beside(axis: Any, size: float) -> dict[str, Any]:
+    """How texts are placed: x as a share of the axis, plus points; y by line."""
+    return {"xycoords": axis.get_yaxis_transform(), "textcoords": "offset points", "va": "center", "fontsize": size,
+            "annotation_clip": False}  # fmt: skip
 
 
 def _over_the_papers(rows: pd.DataFrame) -> pd.DataFrame:

@@ -105,7 +105,8 @@ class Figure(Shown):
 class Table(Shown):
     """A table.
 
-    columns: column, or arithmetic on columns, -> heading; of every row, or medians over the rows with equal `index`.
+    columns: column, or arithmetic on columns, -> heading (all, where none is named); of every row, or medians over the
+    rows with equal `index`.
     ranges: columns whose medians have their range in brackets. With `across`: a row for each `index`, a column for
     each value of `across`, and medians of `values` in the cells.
     """
@@ -217,7 +218,7 @@ def cells(table: Table, runs: pd.DataFrame) -> pd.DataFrame:
             groups = shown.groupby(table.index, sort=False)
             ranges = {column: [_range(values, table.digits) for _, values in groups[column]] for column in table.ranges}
             shown = groups.median(numeric_only=True).reset_index()
-        shown = shown.reindex(columns=list(table.columns))  # a column without numbers has no median
+        shown = shown.reindex(columns=list(table.columns or shown))  # a column without numbers has no median
     text = shown.map(
         lambda value: format_number(value, table.digits) if isinstance(value, int | float) else display_name(value)
     )

@@ -11,7 +11,7 @@ import pandas as pd
 
 from repro.answers.claims.causes import IMPLIED, RIVAL, TESTED, Comparison, Step
 from repro.answers.claims.claims import Claim
-from repro.answers.claims.stats import DASH, TIMES, format_number, middle_of_range
+from repro.answers.claims.stats import DASH, TIMES, format_number
 from repro.answers.figures import ladder
 from repro.answers.pages import wording
 from repro.answers.pages.cells import fit_cell, frame_of_cells
@@ -57,9 +57,8 @@ class CauseSection:
     def rungs(self) -> Iterator[dict[str, str | float]]:
         """The rows of the ladder, as `draw_ladder` takes them."""
         for name, steps in self.by_claim.items():
-            first, ends = steps[0].headline.ours, steps[0].headline.claim.paper
-            by = middle_of_range(*(math.nan if end is None else end for end in (ends.low, ends.high)))
-            if first is None or not by or not first / by > 0:
+            first, by = steps[0].headline.ours, steps[0].headline.claim.paper.middle()
+            if first is None or not by:
                 continue
             low, high = (math.nan if end is None else end / by for end in steps[0].headline.claim.widened)
             ends_of = {"low": low, "high": high}
@@ -130,7 +129,7 @@ class CauseSection:
 
     @property
     def unexplained(self) -> Sequence[str]:
-        """The claims that no cause brings to the paper's number without being excluded: `C3 (S2VT: over BSP)`."""
+        """The claims that no cause brings to the paper's number without missing others: `C3 (S2VT: over BSP)`."""
         return [
             f"C{self.numbers[name]} ({self.label(steps[0].headline.claim)})"
             for name, steps in self.by_claim.items()

@@ -78,16 +78,15 @@ class ClaimTables:
         return self.files.text_table(table, "headlines")
 
     def _printed(self, claim: Claim) -> Markdown:
-        """`2.0–3.2× (1.80 to 3.52×; above 1.05×)`"""
+        """`2.0–3.2× (1.8 to 3.52×; above 1.05×)`"""
         return Markdown(f"{claim.paper.shown} ({self.counts_as(claim)})")
 
     def _row(self, judged: ClaimVerdict) -> dict[str, str]:
         """The row of a claim in every table: claim, paper, ours, verdict."""
-        ours = ", ".join([wording.ours(judged), judged.kind, *(["yours"] if wording.is_own(judged) else [])])
         return {
             "claim": Markdown(f"C{self.numbers[judged.claim.id]}. {judged.claim.text}"),
             "paper": Markdown(judged.claim.paper.shown),
-            "ours": ours if judged.estimate else DASH,
+            "ours": wording.own_number(wording.ours(judged), judged.kind, wording.is_own(judged)),
             "verdict": judged.verdict.text if judged.verdict.judged else judged.verdict.answer,
         }
 
@@ -246,15 +245,21 @@ class ClaimTables:
         } | cells
 
     def judged_by(self, claim: Claim) -> str:
-        """`1.05 to 1.16×; above 1.05×; since 2026-11-26`: `counts_as`, and since when it is fixed, if not since the
+        """`1.045 to 1.155×; above 1.05×; since 2026-11-26`: `counts_as`, and since when it is fixed, if not since the
         file's date."""
         since = max(filter(None, (claim.fixed, claim.tolerance.fixed)), default=self.file.fixed)
         return "; ".join([self.counts_as(claim), *([f"since {since}"] if since != self.file.fixed else [])])
 
     def counts_as(self, claim: Claim) -> str:
-        """`1.05 to 1.16×; above 1.05×`: the range with its tolerance, and the direction with its margin."""
+        """`1.045 to 1.155×; above 1.05×`: the range with its tolerance, and the direction with its margin, without
+        rounding, which could move a draw from one to the other."""
         about = wording.POINTS if claim.in_points else claim.about
-        low, high = (None if end is None else wording.value(claim.paper, end, about) for end in claim.widened)
+
+        def exact(end: float) -> str:
+            text = wording.value(claim.paper, end, about, digits=5)
+            return text.rstrip("0").rstrip(".") if "." in text else text
+
+        low, high = (None if end is None else exact(end) for end in claim.widened)
         unit = " points" if claim.in_points else {"x": TIMES, "%": " %"}.get(claim.paper.unit, "")
         bound = "at least " if high is None else "at most " if low is None else ""
         ends = " to ".join(dict.fromkeys(end for end in (low, high) if end is not None))
@@ -262,7 +267,7 @@ class ClaimTables:
         parts = [] if effect and effect.implies(*claim.widened) else [f"{bound}{ends}{unit}"]
         if effect:
             end = effect.band[effect.side == "above"]
-            parts.append(f"{effect.side} {wording.value(claim.paper, end, about)}{unit}")
+            parts.append(f"{effect.side} {exact(end)}{unit}")
         return "; ".join(parts)
 
     @property

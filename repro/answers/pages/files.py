@@ -37,22 +37,20 @@ class Files:
         return Built.before(self.page, self.out)
 
     def picture(
-        self, draw: Callable[[float], Any], of: str, name: str, alt: str, caption: str, rows: pd.DataFrame,
-        narrow: bool = True,
-    ) -> Markdown:  # fmt: skip
+        self, draw: Callable[[float], Any], of: str, name: str, alt: str, caption: str, rows: pd.DataFrame
+    ) -> Markdown:
         """Write a figure as PNG, a narrow one for phones too, and its rows as CSV; returns Markdown with the picture, a
         caption, and links to the files. draw: makes the figure, so many inches wide. alt, caption: Markdown. of: what
-        the figure depends on besides its rows; an unchanged figure is not drawn again. narrow: for phones too."""
+        the figure depends on besides its rows; an unchanged figure is not drawn again."""
         path = f"figures/{self.page}/{name}"
         suffixes = [".png", *([".pdf"] if self.pdf else [])]
-        pictures = [f"{path}{suffix}" for suffix in suffixes] + [f"{path}{NARROW}.png"] * narrow
+        pictures = [*(f"{path}{suffix}" for suffix in suffixes), f"{path}{NARROW}.png"]
         self.figures[name] = built.digest(built.of_drawing(), of, dict(rows.dtypes), rows.to_csv())
         if self.before.figures.get(name) == self.figures[name] and self.before.has(pictures):
             self.written += [self.out / each for each in pictures]
         else:
             self.written += save(draw(looks.WIDTH), self.out / path, suffixes)
-            if narrow:
-                self.written += save(draw(looks.NARROW), self.out / f"{path}{NARROW}")
+            self.written += save(draw(looks.NARROW), self.out / f"{path}{NARROW}")
         self.written.append(write_csv(rows, self.out / f"{path}.csv"))
         links = " ".join(f"[{suffix[1:].upper()}]({path}{suffix})" for suffix in (*suffixes[1:], ".csv"))
         return Markdown(f"![{alt}]({path}.png)\n\n*{caption} {links}*")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PAGE = "overview"
-TITLE = re.compile(r"{% block title %}(.*), reproduced{% endblock %}|^# (.*)$", re.MULTILINE)  # in a page's template
+TITLE = re.compile(r"{% block title %}(.*){% endblock %}|^# (.*)$", re.MULTILINE)  # in a page's template
 
 
 def _titles(of_papers: bool) -> dict[str, str]:
@@ -70,6 +70,7 @@ def build(summaries: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
         accuracies=_accuracies(files, {titles[paper]: summary["accuracies"] for paper, summary in shown.items()}),
         targets=_targets(files, {titles[paper]: summary["targets"] for paper, summary in shown.items()}),
         open=sum(summary["open"] for summary in shown.values()),
+        about_accuracy=sum(summary["about_accuracy"] for summary in shown.values()),
         untried=untried.sum_untried([Untried(**entry) for summary in shown.values() for entry in summary["untried"]]),
         price=untried.PRICE,
         least=next(hits for hits in range(65) if Share(hits, 64, drawn=True).most),
@@ -108,7 +109,7 @@ def _headlines(files: Files, rows: pd.DataFrame) -> Markdown:
             {
                 "claim": Markdown.escape(row["short"]),
                 "paper": Markdown(row["printed"]),
-                "ours": Markdown.escape(f"{row['number']}, {row['kind']}" + (", yours" if row["own"] else "")),
+                "ours": Markdown.escape(wording.own_number(row["number"], row["kind"], row["own"])),
                 "verdict": Markdown.escape(row["label"]),
                 "why": Markdown(row["why"]),
             }
@@ -129,18 +130,5 @@ def _accuracies(files: Files, rows: Mapping[str, Sequence[Mapping[str, str]]]) -
 
 def _targets(files: Files, rows: Mapping[str, Sequence[Mapping[str, str]]]) -> Markdown:
     """A row for each target and strategy of all papers (`time_to_target.describe_targets`)."""
-    made = [
-        {
-            "workload": f"{paper}: {row['workload']}",
-            "strategy; baseline": row["strategy"],
-            "target": row["target"],
-            "seeds that reach it": row["reached, of the seeds"],
-            "epochs to it": row["epochs"],
-            "epochs": row["fewer"],
-            "time of an epoch": row["faster"],
-            "time to the target": row["sooner"],
-        }
-        for paper, judged in rows.items()
-        for row in judged
-    ]
+    made = [dict(row) | {"workload": f"{paper}: {row['workload']}"} for paper, judged in rows.items() for row in judged]
     return files.text_table(frame_of_cells(made), "targets")

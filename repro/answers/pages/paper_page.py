@@ -91,6 +91,7 @@ class PaperPage:
             "targets": targets(self.results).to_dict("records") if targets else [],
             "untried": [entry.model_dump() for entry in self.file.untried],
             "open": sum(each.verdict.answer == OPEN for each in self.claims.accuracies),
+            "about_accuracy": len(self.claims.accuracies),
         }
         return pages, summary | {"own": yours, "of": len(self.claims.headlines), "runs": len(self._own)}
 

@@ -69,6 +69,11 @@ def _percentage(share: float, sign: str = "") -> str:
     return f"{round(100 * share, digits) + 0.0:{sign}.{digits}f}"  # no -0.00
 
 
+def own_number(number: str, kind: str, own: bool) -> str:
+    """`2.50× (1.16 to 3.50), emulated`: the text of `ours`, its kind, and whether it includes runs of the workspace."""
+    return DASH if number == DASH else ", ".join([number, kind, *(["yours"] if own else [])])
+
+
 def cell(judged: ClaimVerdict) -> str:
     """`open (30 of 64): 2.50× (1.16 to 3.50)`"""
     if judged.verdict.answer == NOT_RUN and not judged.verdict.reason:

@@ -31,18 +31,19 @@ def describe_headline(paper: str) -> str:
     options = ", ".join(f"{name} {value}" for name, value in candidate.options.items())
     strategy = candidate.label + (f" ({options})" if options else "")
     first = (
-        f"{strategy} is the fastest candidate there"
+        f"{strategy} is the fastest candidate"
         if headline.candidate == headline.any
-        else f"There {strategy} takes {1e3 * headline.seconds:,.0f} ms an iteration; the fastest candidate, {best}, "
+        else f"{strategy} takes {1e3 * headline.seconds:,.0f} ms an iteration; the fastest candidate, {best}, "
         f"takes {1e3 * headline.any_s:,.0f} ms, the fastest synchronous, "
         f"{read_candidates()[headline.synchronous].label}, {1e3 * headline.synchronous_s:,.0f} ms"
     )
     pays = describe_pays(headline.stops_bits)
     return (
-        f"In the [map of strategies](recommend.md) the paper's testbed with {display_name(headline.model)} lies at "
-        f"{headline.gbit:.3g} Gbit/s and {headline.workers} workers; a worker computes {headline.ratio:.2g} times as "
-        f"long as it takes to send the gradient twice. {first}. {candidate.label} is at least {100 * PAYS:g} % faster "
-        f"than PyTorch's DistributedDataParallel {pays} (**simulated**, by closed forms)."
+        "By the [forms behind the map of strategies](recommend.md#the-papers-headlines-on-the-map), with the paper's "
+        f"testbed and {display_name(headline.model)} ({headline.gbit:.3g} Gbit/s, {headline.workers} workers; a worker "
+        f"computes {headline.ratio:.2g} times as long as it takes to send the gradient twice): {first}. "
+        f"{candidate.label} is at least {100 * PAYS:g} % faster than PyTorch's DistributedDataParallel {pays} "
+        "(**simulated**, by closed forms)."
     )
 
 

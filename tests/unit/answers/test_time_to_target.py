@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from repro.answers.tables.runs import Runs
-from repro.answers.tables.time_to_target import Target, describe_targets, tabulate_targets
+from repro.answers.tables.time_to_target import EPOCHS_TO, REACHED, SOONER, Target, describe_targets, tabulate_targets
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
 from repro.core.phases import PHASES
@@ -65,7 +65,7 @@ def test_a_seed_that_misses_the_target_counts_as_never():
     assert (fast["reached"], fast["seeds"]) == (2, 3) and math.isinf(fast["epochs_high"])
     assert (fast["sooner_low"], fast["sooner_high"]) == (0, pytest.approx(2.0))
     [text] = describe_targets(table)
-    assert text["epochs"] == "1.0 (1.0 to not reached); 1.0" and text["reached, of the seeds"] == "2 of 3; 3 of 3"
+    assert text[EPOCHS_TO] == "1.0 (1.0 to not reached); 1.0" and text[REACHED] == "2 of 3; 3 of 3"
 
 
 def test_times_whose_assumed_inputs_were_not_drawn_have_no_range():
@@ -85,4 +85,4 @@ def test_a_target_above_what_the_baseline_reaches_is_an_error_of_committed_runs_
     with pytest.raises(InputError, match=r"fig1: no run of slow reaches the target 0.8; the best top1 of its 1 is 0.7"):
         tabulate_targets(results_of(*runs, root=reference_root()), [TARGET])
     [text] = describe_targets(tabulate_targets(results_of(*runs), [TARGET]))
-    assert text["epochs"] == "not reached; not reached" and text["sooner"] == "\N{EN DASH}"
+    assert text[EPOCHS_TO] == "not reached; not reached" and text[SOONER] == "\N{EN DASH}"

@@ -146,10 +146,10 @@ def test_phases_are_those_of_breakdown_runs_where_there_are_any():
     assert numbers(value_of(verb="value", over=None), rows).values == {0: 1.0, 1: 1.1}
 
 
-def test_a_claim_without_a_printed_size_has_no_factor(tmp_path):
+def test_a_factor_is_over_the_middle_of_the_printed_range_and_of_a_claim_without_a_size_there_is_none(tmp_path):
     longer = CLAIM | {"paper": {"low": 1.0, "shown": "longer", "unit": "x"}, "tolerance": {"absolute": 0}}
     few = Sample([0.7] * 64, drawn=True)
-    for claim, factor in ((CLAIM, 0.35), (longer, None)):
+    for claim, factor in ((CLAIM, pytest.approx(0.7 / math.sqrt(2 * 3))), (longer, None)):
         assert verdict(tmp_path, claim, of(0.7, sample=few)).verdict.factor == factor
 
 
@@ -189,7 +189,7 @@ def test_at_least_so_much_is_a_size_that_any_larger_number_has(tmp_path, relativ
     shown = ClaimTables("p", file, {}, {}, Files("p", tmp_path)).judged_by(file.claims[0])
     (row,) = wording.describe_headlines([found]).to_dict("records")
     assert row["paper_low"] == 2.0 and math.isnan(row["paper_high"])  # one mark in the picture, of a bound
-    assert shown == f"at least {2 - 2 * relative:.2f}{TIMES}; above 1.05{TIMES}"
+    assert shown == f"at least {2 - 2 * relative:g}{TIMES}; above 1.05{TIMES}"
 
 
 @pytest.mark.parametrize(("values", "answer"), [

@@ -40,4 +40,6 @@ def test_the_walk_through_runs_as_written_and_so_do_the_examples_tests(tmp_path)
         assert done.returncode == 0, line + done.stdout[-3000:] + done.stderr[-3000:]
     assert (installed / "repro_powersgd" / "reports" / "powersgd" / "claims.yaml").is_file()
     page = (tmp_path / "results" / "pages" / "powersgd.md").read_text()
-    assert "# PowerSGD, reproduced" in page and "a step of ResNet-18 is 1." in page and "not run yet" not in page
+    assert (
+        "# PowerSGD: reproduction report" in page and "a step of ResNet-18 is 1." in page and "not run yet" not in page
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -21,7 +22,7 @@ from repro.records.variants import newest, of_one_machine
 
 PAGE = "gpu"
 DRAWN = "strategies"  # the experiment of the figure; the others are in a table
-SELECTION = "selection"  # the experiment with a table of its own
+SELECTION, OVERLAP = "selection", "overlap"  # experiments with tables of their own
 GOAL = {True: "met", False: "missed", None: DASH}
 GROUPED = ("experiment", "scale")
 MADE_WITH = ("hardware", "results", "runs", "seed", "data set", "commit", "finished")
@@ -31,11 +32,14 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
     runs = sorted(newest(catalogue.runs(PAGE, results), of_one_machine), key=order_of)
     trained, probes = ([run for run in runs if run.identity.trains is kind] for kind in (True, False))
+    of = {name: [run for run in probes if run.identity.experiment == name] for name in (SELECTION, OVERLAP)}
+    rest = [run for run in probes if run.identity.experiment not in of]
     made = {
         "trained": tabulate_training([run for run in trained if run.identity.experiment != DRAWN]),
         "drawn": tabulate_training([run for run in trained if run.identity.experiment == DRAWN]),
-        "probes": join_equal(pd.DataFrame([probe_row(run) for run in probes if run.identity.experiment != SELECTION])),
-        "selection": tabulate_selection([run for run in probes if run.identity.experiment == SELECTION]),
+        "probes": join_equal(pd.DataFrame([probe_row(run) for run in rest])),
+        "selection": tabulate_selection(of[SELECTION]),
+        "overlap": tabulate_overlap(of[OVERLAP]),
         "provenance": provenance.table(provenance.group_by(GROUPED, runs), MADE_WITH),
     }
     specs = Specs(PAGE, files, lambda shown: made[shown.table])
@@ -105,6 +109,19 @@ def tabulate_selection(runs: list[Found]) -> pd.DataFrame:
     ]
     table = make_frame(entries)
     return table.assign(ms=1e3 * table["seconds.median"]) if entries else table
+
+
+def tabulate_overlap(runs: list[Found]) -> pd.DataFrame:
+    """A row for each variant: the share of communication that computation hides, in %, by our clock and by PyTorch's
+    profiler, means over ranks, and the goal for their difference in points."""
+    rows = [
+        {"variant": run.label, "kind": run.kind, "points": 100 * run.probe.found["within"]}
+        | {view: 100 * fmean(rank[view]["share"] for rank in run.probe.found["rows"]) for view in ("clock", "profiler")}
+        | {"goal": GOAL[run.probe.found["agree"]]}
+        for run in runs
+        if run.probe.found["rows"]
+    ]
+    return pd.DataFrame(rows)
 
 
 def _named(run: Found) -> dict[str, Any]:

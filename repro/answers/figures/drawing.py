@@ -169,7 +169,7 @@ def finish_ratio_axis(axis: Any, ticks: int) -> None:
     """Let x be a logarithmic axis of ratios: at most so many round ticks, a line at 1, and room on both sides of it."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    axis.axvline(1, **REFERENCE, zorder=0)
+    axis.axvline(1, **REFERENCE, zorder=1)  # above the grid, whose line it covers
     axis.set_xscale("log")
     low, high = axis.get_xlim()
     low, high = min(low, 0.5), max(high, 2.0)

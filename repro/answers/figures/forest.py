@@ -34,8 +34,7 @@ def forest_picture(files: Files, rows: pd.DataFrame, title: str) -> Markdown:
     alt = f"A line for each headline claim with our number over the paper's, and the verdict: {counts}."
     caption = (
         "Marks are our number over the paper's, or the middle of its range (grey box), with the range of nine in ten "
-        "[draws](index.md#legend), or of all seeds (of one: the test set's error). A bar stands at no effect. "
-        "No mark: the numbers are no ratio."
+        "[draws](index.md#legend), or of all seeds (of one: the test set's error). A bar stands at no effect."
     )
     return files.picture(partial(draw_forest, rows, title), title, "headlines", fit_cell(alt), caption, rows)
 

@@ -9,6 +9,7 @@ from repro.answers.claims.claims import Claim
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.evidence import runs_read
 from repro.answers.claims.stats import DASH, format_number
+from repro.answers.figures.looks import display_name
 from repro.answers.figures.specification import Experiment
 from repro.answers.pages import wording
 from repro.answers.pages.markdown import Markdown
@@ -48,10 +49,12 @@ def _row(results: Results, judged: ClaimVerdict, number: int) -> dict[str, str]:
 
 
 def describe_workload(runs: Sequence[Found]) -> str:
-    """`resnet8 on cifar10-subset, 8 workers`"""
+    """`ResNet-8 on a part of CIFAR-10, 8 workers`"""
     workers = sorted({run.identity.workers for run in runs})
     counted = f"{' or '.join(map(str, workers))} worker{'s' if workers != [1] else ''}"
-    models = dict.fromkeys(f"{run.model_name} on {run.dataset.name}" for run in runs if run.dataset)
+    models = dict.fromkeys(
+        f"{display_name(run.model_name)} on {display_name(run.dataset.name)}" for run in runs if run.dataset
+    )
     return f"{' and '.join(models)}, {counted}" if runs else DASH
 
 

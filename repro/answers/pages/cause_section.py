@@ -47,10 +47,9 @@ class CauseSection:
         counts = ", ".join(f"{count} {status}" for status, count in drawn.items())
         alt = f"A row for our number of each claim, and one for each cause: {counts}, with an arrow to the number."
         caption = (
-            "An arrow goes from our number without a cause to the number with it (predicted, where no run has the "
-            "cause), all with inputs at their best guess, where the headlines may show the median draw. Grey: the "
-            "paper's number with its tolerance. An arrow that begins elsewhere has another kind of number, or (+) "
-            "another cause; one from the edge begins beyond it."
+            "An arrow goes from our number without a cause to that with it (without a run: as predicted), inputs at "
+            "their best guess, where headlines may show the median draw. Grey: the paper's number with its tolerance. "
+            "An arrow that begins elsewhere has another kind of number, or (+) another cause."
         )
         return self.files.picture(partial(ladder.draw_ladder, rows), "", "ladder", fit_cell(alt), caption, rows)
 
@@ -99,7 +98,7 @@ class CauseSection:
         numbers and the status."""
         rows = [
             {
-                "claim": f"C{self.numbers[name]}",
+                "claim": f"C{self.numbers[name]}. {self.label(step.headline.claim)}",
                 "cause": Markdown(step.cause.short),
                 "paper": Markdown(step.headline.claim.paper.shown),
                 "ours without, with": Markdown(f"{self._without(step)}, {shown(step.headline, 'with_cause')}"),

@@ -40,8 +40,8 @@ def describe_headline(paper: str) -> str:
     pays = describe_pays(headline.stops_bits)
     return (
         "By the [forms behind the map of strategies](recommend.md#the-papers-headlines-on-the-map), with the paper's "
-        f"testbed and {display_name(headline.model)} ({headline.gbit:.3g} Gbit/s, {headline.workers} workers; a worker "
-        f"computes {headline.ratio:.2g} times as long as it takes to send the gradient twice): {first}. "
+        f"testbed and {display_name(headline.model)} ({headline.gbit:.3g} Gbit/s, {headline.workers} workers; "
+        f"computation {headline.ratio:.2g} times as long as sending the gradient twice): {first}. "
         f"{candidate.label} is at least {100 * PAYS:g} % faster than PyTorch's DistributedDataParallel {pays} "
         "(**simulated**, by closed forms)."
     )

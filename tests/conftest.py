@@ -1,6 +1,7 @@
 """What all tests share: hypothesis without time limits (the machine is busy) and without a database on disk; Ctrl-C;
 on how many threads they run; the pool that their ranks and commands are forked from."""
 
+import gc
 import os
 import signal
 import sys
@@ -15,11 +16,18 @@ settings.load_profile("repro")
 # anything imports it, and for what tests start too, unless that chooses for itself.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+gc.disable()  # until all tests are collected: imports make a million objects, which stay
+
 # A shell that starts the tests in the background ignores SIGINT for them, nohup SIGHUP, and every command that they
 # start would inherit that: those that a test ends by such a signal would never end.
 for sign, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(sign) is signal.SIG_IGN:
         signal.signal(sign, handler)
+
+
+def pytest_collection_finish():
+    gc.freeze()  # collections of garbage need not visit what was imported
+    gc.enable()
 
 
 PAGES = "tests/reports/papers/"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import yaml
@@ -66,6 +66,7 @@ class Composer:
             self.first += [f"scale={scale}", *self._scales[scale]]
         self._files = repr([user_cache.tree_digest([CONFIGS], (".yaml",)), *config_folders.folders_state()])
         self._checked: set[str] = set()  # overrides
+        self._group_names = cache(group_names)
 
     def compose(self, overrides: Sequence[str] = (), ours: Sequence[str] = ()) -> dict[str, Any]:
         """The resolved configuration under overrides (`key=value`); `repro.experiment.schema` checks it.
@@ -79,7 +80,7 @@ class Composer:
     def check(self, overrides: Iterable[str]) -> None:
         """InputError for an override of an unknown entry."""
         for override in [each for each in overrides if each not in self._checked]:
-            check_override(override, self._parts)
+            check_override(override, self._parts, self._group_names)
             self._checked.add(override)
 
     def size(self, overrides: Sequence[str]) -> str:

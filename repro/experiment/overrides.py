@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -27,8 +27,11 @@ def parts_of(own_file: Mapping[str, Any]) -> set[str]:
     return {*_common(), *own_file, *GROUPS} - {"defaults"}
 
 
-def check_override(override: str, known: Collection[str]) -> None:
-    """InputError for an override of another form, or of an entry outside of the `known` parts."""
+def check_override(
+    override: str, known: Collection[str], group_names: Callable[[str], Collection[str]] = group_names
+) -> None:
+    """InputError for an override of another form, or of an entry outside of the `known` parts. group_names: the names
+    of a group's configurations, which a caller with many overrides reads once."""
     key, equals, value = override.partition("=")
     if not equals or not FORM.fullmatch(key):
         raise InputError(f"override '{override}': must be key=value, for instance strategy=pipe_sgd or epochs=3")

@@ -58,7 +58,7 @@ def add_commands(commands: Any) -> None:
         action="append",
         default=[],
         metavar="TIME@WORKERS",
-        help="an iteration of your own run with DDP, as 412ms@8: scales all predictions; may be repeated",
+        help="an iteration of your own run with DDP, as 412ms@8: scales all predictions; three fit step and goodput",
     )
     recommend.add_argument("--input", metavar="SHAPE", help="shape of a module's sample: 3,224,224; 128 for words")
     recommend.add_argument("--all", action="store_true", help="print all rows of the table, not only the best")

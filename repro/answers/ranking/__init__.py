@@ -68,12 +68,16 @@ def answer_question(asked: Question) -> Answer:
     check_model(asked.model)
     asked.check()
     from repro.answers.ranking import question  # imports PyTorch, which pages do without
-    from repro.answers.ranking.answer import Run, rank_strategies
+    from repro.answers.ranking.answer import rank_strategies
     from repro.answers.ranking.calibration import committed_calibration
     from repro.answers.ranking.candidates import USUAL, read_candidates
+    from repro.answers.ranking.own_runs import FITTED, Run, fit_setting
 
     setting, load, known, notes = question.parse_question(asked)
     most = None if asked.memory_bytes is None else parse_amount(asked.memory_bytes, "memory", SIZES)
     usual = read_candidates()[USUAL]
     runs = [Run(seconds, usual, workers, min(workers, asked.gpus_per_node)) for seconds, workers in asked.own_runs]
+    if len(runs) >= FITTED:
+        setting, known = fit_setting(setting, known, runs)
+        load = load.with_seconds(setting.computation_s, f"fitted to {len(runs)} runs")
     return rank_strategies(setting, load, known, most, notes, calibration=committed_calibration(), runs=runs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from repro.answers.claims.verdict import range_within_90
 from repro.answers.ranking import draws, flips, forms, memory, statistical
 from repro.answers.ranking.calibration import Calibration
 from repro.answers.ranking.candidates import ANY, BETTER, OFTEN, PAYS, SYNCHRONOUS, Candidate, read_candidates
+from repro.answers.ranking.own_runs import Run
 from repro.answers.ranking.setting import Setting
 from repro.answers.ranking.simulate import Step
 from repro.answers.ranking.statistical import Cost
@@ -89,24 +90,6 @@ class Answer:
     def samples(self) -> int:
         """The global batch."""
         return self.setting.workers * (self.load.profile.batch or 1)
-
-
-@dataclass(frozen=True)
-class Run:
-    """A user's own run: seconds of an iteration."""
-
-    seconds: float
-    candidate: Candidate
-    workers: int
-    gpus_per_node: int = 1
-
-    def log_ratio(self, drawn: Setting) -> float:
-        """The logarithm of the run's seconds over the closed form's with a draw's inputs; InputError if it has none."""
-        where = replace(drawn, workers=self.workers, gpus_per_node=self.gpus_per_node)
-        step = forms.closed_form_step(self.candidate, where)
-        if step is None:
-            raise InputError(f"measured: {self.candidate.label} is impossible with {self.workers} workers")
-        return math.log(self.seconds / step.seconds)
 
 
 def rank_strategies(

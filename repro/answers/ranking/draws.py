@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,15 +24,20 @@ def assumed_inputs(known: Collection[str], setting: Setting) -> dict[str, Input 
 
 def drawn_settings(setting: Setting, known: Collection[str]) -> Iterator[Setting]:
     """The setting at each draw."""
-    plain = setting.testbed.model_dump(mode="json") | {"late": setting.late}
     unknown = assumed_inputs(known, setting)
     quantiles = {name: inputs.draw_quantiles(name, DRAWS) for name in unknown}
     for draw in range(DRAWS):
-        entries: dict[str, Any] = {}
-        for name, each in unknown.items():
-            entries |= each.drawn(float(quantiles[name][draw]), plain)
-        drawn = with_entries(plain, entries)
-        costs = {path.partition(".")[0] for path in entries} - {"late", "device"}
-        usual, device = plain["device"]["utilisation"], drawn["device"]["utilisation"]
-        at = setting.with_entries(**{name: drawn[name] for name in costs})
-        yield replace(at if usual == device else at.slower(usual / device), late=drawn["late"])
+        yield setting_at(setting, {name: (each, float(quantiles[name][draw])) for name, each in unknown.items()})
+
+
+def setting_at(setting: Setting, at: Mapping[str, tuple[Input | Quantiles, float]]) -> Setting:
+    """The setting with inputs at their quantiles."""
+    plain = setting.testbed.model_dump(mode="json") | {"late": setting.late}
+    entries: dict[str, Any] = {}
+    for each, quantile in at.values():
+        entries |= each.drawn(quantile, plain)
+    drawn = with_entries(plain, entries)
+    costs = {path.partition(".")[0] for path in entries} - {"late", "device"}
+    usual, device = plain["device"]["utilisation"], drawn["device"]["utilisation"]
+    where = setting.with_entries(**{name: drawn[name] for name in costs})
+    return replace(where if usual == device else where.slower(usual / device), late=drawn["late"])

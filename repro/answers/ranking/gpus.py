@@ -22,6 +22,8 @@ class MeasuredGpu(Model):
     gpu: Text
     bits: Literal[16, 32]
     model: Text
+    gflop: Positive | None = None
+    words: bool = False
     per_s: Positive
     source: Text
 

@@ -106,7 +106,8 @@ def on_gpu(gpu: str, precision: str, model: str, batch: int, load: Workload) -> 
         if "iteration_s" in (device := known.get(bed, {})):
             source = f"published for {gpu}, {device['iteration_s']:g} s a batch of {device['batch']}"
             return load.with_seconds(device["iteration_s"] * batch / device["batch"], source), None
-    rates = [each.per_s * find_workload(each.model, 1).flops for each in measured]
+    alike = [each for each in measured if each.words == load.words] or measured
+    rates = [each.per_s * (1e9 * each.gflop if each.gflop else find_workload(each.model, 1).flops) for each in alike]
     rates = rates or [device["peak_flops"] * device["utilisation"] for device in known.values()
                       if "peak_flops" in device]  # fmt: skip
     if not rates or not load.flops:

@@ -89,12 +89,13 @@ def faster_if_changed(answer: Answer) -> Row | None:
 
 
 def format_changes(answer: Answer) -> str:
-    """The nearest bandwidths at which another strategy is to be used; those with the same updates, if there are any."""
+    """The nearest bandwidths at which another strategy is to be used: those with the same updates, if there are any; of
+    all, if none with other updates is to be used here."""
     if not answer.setting.uses_network:
         return ""
     best, here = answer.best(SYNCHRONOUS), 8 / answer.setting.testbed.beta_s_per_byte
     labels = {name: each.label for name, each in read_candidates().items()}
-    for kind in (SYNCHRONOUS, ANY):
+    for kind in (SYNCHRONOUS,) if faster_if_changed(answer) else (SYNCHRONOUS, ANY):
         by_bits = [flip for flip in answer.flips.get(kind, ()) if flip.what == "bandwidth"]
         below = [("below", flip.at, flip.before) for flip in by_bits if flip.at <= here][-1:]
         above = [("above", flip.at, flip.after) for flip in by_bits if flip.at > here][:1]
@@ -194,7 +195,8 @@ def format_table(answer: Answer, every_row: bool) -> str:
     more = [row for row in answer.rows if row not in shown]
     if more:
         text += (
-            f"\n{len(more)} more, {format_ms(more[0].seconds)} to {format_ms(more[-1].seconds)} ms: --all shows them."
+            f"\n{len(more)} more, {format_ms(min(row.seconds for row in more))} to "
+            f"{format_ms(max(row.seconds for row in more))} ms: --all shows them."
         )
     return text
 

@@ -41,6 +41,7 @@ class Workload:
     flops        of a forward and a backward pass; 0: unknown
     matrices     (rows, columns) of the parameters with two or more dimensions; None: unknown
     activations  bytes that a forward pass keeps for the backward pass
+    words        whether its samples are word numbers
     timed        the source of the seconds; "": they are unknown
     """
 
@@ -48,6 +49,7 @@ class Workload:
     flops: float
     matrices: tuple[tuple[int, int], ...] | None
     activations: float
+    words: bool = False
     timed: str = ""
 
     @property
@@ -85,7 +87,7 @@ def of_profile(path: Path) -> Workload:
     if not profile.seconds:
         raise InputError(f"{path}: its layers take no time; must have forward_s and backward_s")
     activations = sum(layer.activation_bytes for layer in profile.layers)
-    return Workload(profile, 0.0, None, activations, f"{profile.source} on {profile.hardware}")
+    return Workload(profile, 0.0, None, activations, timed=f"{profile.source} on {profile.hardware}")
 
 
 def _loaded(place: str) -> nn.Module:
@@ -188,7 +190,7 @@ def _traced(module: nn.Module, name: str, batch: int, samples: _Samples) -> Work
     )
     flops = counter.get_total_flops() * (1 + BACKWARD_TO_FORWARD) * scale
     profile = Profile(name, batch, "", tuple(layers), None, None, "estimated", tensor_bytes(x) * scale)
-    return Workload(profile, flops, matrices, activations.nbytes * scale)
+    return Workload(profile, flops, matrices, activations.nbytes * scale, samples.words)
 
 
 class _Part:

@@ -18,6 +18,7 @@ from repro.answers.ranking import (
     forms,
     gpus,
     links,
+    own_runs,
     question,
     simulate,
     text,
@@ -54,7 +55,7 @@ def setting(workers=4, bits=1e10, name="", **more):
     return Setting(PROFILE, workers, bed_of(cluster_entries()), **more).with_entries(beta_s_per_byte=8 / bits)
 
 
-LOAD = workload.Workload(PROFILE, 1e9, None, 1e8, "given")
+LOAD = workload.Workload(PROFILE, 1e9, None, 1e8, timed="given")
 
 
 def rows(known, most=None):
@@ -345,6 +346,8 @@ def test_a_strategy_that_changes_the_updates_never_leads():
     found = rows_of({"ddp": (1.0, 1.0), "topk": (0.1, 0.1)})
     line = text.format_decision(found)
     assert line.startswith("Use DDP.") and "Top-k, 0.1 % takes 10% of the time" in line
+    below = Flip("bandwidth", 1e9, "gtopk", "topk")
+    assert "gTop-k" not in text.format_decision(replace(found, flips={"synchronous": [], "any": [below]}))
 
 
 def test_errors_are_those_of_steps_with_as_much_communication():
@@ -369,7 +372,7 @@ def test_no_fit_has_rows_of_the_predicted_source_or_of_those_kept_out():
 
 def test_an_own_run_scales_every_prediction_and_narrows_the_intervals():
     where, known = setting(8), ["computation", "alpha"]
-    run = answer.Run(2 * seconds("ddp", replace(where, workers=4)), read_candidates()["ddp"], 4)
+    run = own_runs.Run(2 * seconds("ddp", replace(where, workers=4)), read_candidates()["ddp"], 4)
     errors = calibration.committed_calibration()
 
     def ranked(runs):
@@ -384,6 +387,26 @@ def test_an_own_run_scales_every_prediction_and_narrows_the_intervals():
     for name, row in scaled.items():
         assert row.seconds == pytest.approx(2 * seconds(name, where))
     assert scaled["ddp"].high_s / scaled["ddp"].low_s < without["ddp"].high_s / without["ddp"].low_s
+
+
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_three_own_runs_fit_the_step_the_goodput_and_what_is_added(gpus):
+    """Runs with twice the usual step, three quarters of the line and a tenth more time, on 1 to 4 machines."""
+    asked = Question("resnet50", "10g", 32, gpus_per_node=gpus, intra=gpus and 12)
+    where, _, known, _ = question.parse_question(asked)
+    truth = where.slower(2.0).with_entries(beta_s_per_byte=8 / 7.5e9)
+    ddp = read_candidates()["ddp"]
+    runs = [
+        own_runs.Run(1.1 * seconds("ddp", replace(truth, workers=gpus * machines)), ddp, gpus * machines, gpus)
+        for machines in (1, 2, 4)
+    ]
+    fitted, known = own_runs.fit_setting(where, known, runs)
+    assert {"computation", "goodput"} <= set(known) and not fitted.links
+    assert fitted.computation_s == pytest.approx(2 * where.computation_s, rel=0.15)
+    ratios = [run.log_ratio(fitted) for run in runs]
+    assert max(ratios) - min(ratios) < 0.05
+    predicted = seconds("ddp", fitted) * math.exp(sum(ratios) / 3)
+    assert predicted == pytest.approx(1.1 * seconds("ddp", truth), rel=0.05)
 
 
 def test_in_one_machine_the_answer_says_that_bandwidth_is_not_used():

@@ -15,7 +15,10 @@ from repro.fabric.collectives.send_buffer import SendBuffer
 
 
 class PartialAllreduce:
-    """ADS(0), ADS(1), ... of section 5.1.1 as one persistent schedule, which a task executes round after round.
+    """ADS(0), ADS(1), ... of section 5.1.1 as one persistent schedule, executed round after round.
+
+    The main task executes a round while it waits for it, a task of its own executes the others (section 4.3: "on the
+    application thread (i.e., when the application enters the library), or on an auxiliary thread").
 
     The main task calls `propose(round, gradient)` once for each step; `began` and `ended` wait for the round; `latest`
     reads the receive buffer. When a round starts on a rank, it takes the contents of the rank's send buffer: the step's
@@ -41,14 +44,17 @@ class PartialAllreduce:
         self.received: list[torch.Tensor | None] = [None for _ in send_buffers]  # the receive buffers
         self.counted: Counter[str] = Counter()
         self.delays: list[int] = []  # steps between an accepted gradient's own and its round's
+        self.started: set[int] = set()  # rounds that have been activated and not begun
+        self.here = False  # the main task has proposed its step's last part, so it executes the rounds that start
         self.todo = fabric.queue()
-        self.activation = activation(self.todo.put)
+        self.activation = activation(self._start)
         self.task = fabric.spawn(self._execute, "rounds")
 
     # --- the main task
     def propose(self, round_: int, gradient: torch.Tensor, drop: bool = False) -> bool:
         """Contribute this rank's gradient (n,) to a round, which is next in order; returns whether it was in time.
 
+        After a step's last part the caller waits with `ended` at once, since no other task may execute that round.
         drop: discard a late gradient, as the authors' released code does, instead of keeping it for a later round.
         """
         step, part = divmod(round_, self.parts)
@@ -59,17 +65,25 @@ class PartialAllreduce:
             else:
                 self.send_buffers[part].add(gradient)
                 self.held[part].append(step)
+            self.here = part == self.parts - 1
         if not late:
             self.activation.arrive(round_)
         return not late
 
     def began(self, round_: int) -> None:
         """Wait until the round has started on this rank."""
-        self._wait_until(lambda: self.begun > round_)
+        self._wait_until(lambda: self.begun > round_ or round_ in self.started)
 
     def ended(self, round_: int) -> None:
-        """Wait until the round has ended on this rank."""
-        self._wait_until(lambda: self.done > round_)
+        """Wait until the round has ended on this rank; execute it here, unless the other task does."""
+        while self.done <= round_:
+            self._wait_until(lambda: self.done > round_ or self._ready())
+            self._execute_next()
+        if round_ % self.parts == self.parts - 1:
+            with self.lock:
+                self.here = False
+                if self._ready():  # the next step's round, which another rank has reached
+                    self.todo.put(True)
 
     def latest(self, out: torch.Tensor, part: int = 0) -> int:
         """Copy a part's receive buffer to `out` (n,); returns the step of its round."""
@@ -96,20 +110,34 @@ class PartialAllreduce:
                 self.changed.clear()
             self.changed.wait()
 
-    # --- the task
-    def _execute(self) -> None:
-        early: set[int] = set()  # rounds activated before an earlier round
-        while (activated := self.todo.get(timeout=float("inf"))) is not None:
-            early.add(activated)
-            while self.done in early:
-                early.remove(self.done)
-                self._execute_one(self.done)
-
-    def _execute_one(self, round_: int) -> None:
+    # --- the task that learns first of an activation
+    def _start(self, round_: int) -> None:
         with self.lock:
+            self.started.add(round_)
+        if self.here:
+            self.changed.set()
+        else:
+            self.todo.put(True)
+
+    # --- the task, and the main task while it waits
+    def _execute(self) -> None:
+        while self.todo.get(timeout=float("inf")):
+            while self._execute_next():
+                self.changed.set()
+
+    def _ready(self) -> bool:
+        """Whether the next round has started and no task executes it."""
+        return self.done in self.started and self.begun == self.done
+
+    def _execute_next(self) -> bool:
+        """Execute the next round if it is ready; whether it was."""
+        with self.lock:
+            if not self._ready():
+                return False
+            round_ = self.done
+            self.started.remove(round_)
             contribution = self._take(round_)
             self.begun = round_ + 1
-            self.changed.set()
         part = round_ % self.parts
         received = self.send_buffers[part].reduce(contribution)
         with self.lock:
@@ -117,8 +145,8 @@ class PartialAllreduce:
                 self.send_buffers[part].release(before)
             self.received[part] = received
             self.done = round_ + 1
-            self.changed.set()
         self.activation.finished(round_)
+        return True
 
     def _take(self, round_: int) -> torch.Tensor:
         now, part = divmod(round_, self.parts)

@@ -27,9 +27,11 @@ COMPUTE = 0.01
 
 @dataclass
 class Rank:
-    """One rank's observations. rounds: sum and flags of each; read: the round whose result it read in each step."""
+    """One rank's observations. rounds: sum and flags of each; tasks: which one executed each; read: the round whose
+    result it read in each step."""
 
     rounds: list[torch.Tensor] = field(default_factory=list)
+    tasks: list[str] = field(default_factory=list)
     read: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)  # each step's wait for the round
     ends: float = 0.0
@@ -52,6 +54,7 @@ def run(delays, initiator="solo", quorum=None, seed=0, drop=False, make=Whole, g
         def recording(contribution):
             received = reduce(contribution)
             seen.rounds.append(received.clone())
+            seen.tasks.append(fabric.current_task())
             return received
 
         send_buffer.reduce = recording
@@ -317,6 +320,14 @@ def test_a_resumed_result_is_a_copy_on_the_send_buffers_device():
 def test_if_all_ranks_initiate_at_once_a_round_is_executed_once():
     for rank in run([[0.0] * 6] * 3, "solo"):
         assert len(rank.rounds) == 3 and rank.counted["active"] == 3 and rank.read == [0, 1, 2]
+
+
+def test_the_task_that_waits_for_a_round_executes_it():
+    """Section 4.3: the application's thread while it is in the library, an auxiliary one while it computes."""
+    for rank in run([[0.0] * 4] * 3, "solo"):
+        assert rank.tasks == ["main"] * 3
+    early, late = run([[0.0, 0.01]] * 3, "solo")
+    assert early.tasks == ["main"] * 3 and late.tasks == ["rounds"] * 3
 
 
 def test_a_late_rank_reads_only_the_latest_result():

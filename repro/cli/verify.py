@@ -86,8 +86,8 @@ def verify_paper(paper: str) -> tuple[str, list[str], list[Row]]:
     from repro.core.paths import reference_root
     from repro.records import reference
 
-    tables = reference.check(reference_root() / paper)
-    line = f"{paper}: {len(tables['runs'])} runs, tables unchanged"
+    runs = reference.check(reference_root() / paper, ("runs",))["runs"]
+    line = f"{paper}: {len(runs)} runs, tables unchanged"
     if paper not in overview.papers():
         return line, [], []
     read = results.read(paper, reference_root())

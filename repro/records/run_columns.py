@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -184,6 +185,7 @@ FOUND = (  # what another result changes
 )  # fmt: skip
 COLUMNS: tuple[Column, ...] = (*ABOUT_RUN, *FOUND)
 RECORDED = tuple(column.name for column in COLUMNS if isinstance(column, Recorded))  # prefixes
+OF_RESULT = [column for column in FOUND if callable(column.source) or column.source.startswith("result.")]
 
 
 def run_row(run: Found) -> dict[str, Any]:
@@ -193,7 +195,7 @@ def run_row(run: Found) -> dict[str, Any]:
 
 def result_row(run: Found) -> dict[str, Any]:
     """The part of a run's row that its seed and its result decide."""
-    return {"seed": run.identity.seed} | _row(run, FOUND)
+    return {"seed": run.identity.seed} | _row(run, OF_RESULT)
 
 
 def _row(run: Found, columns: Sequence[Column]) -> dict[str, Any]:
@@ -220,6 +222,11 @@ def _value(run: Found, source: Source) -> Any:
     if callable(source):
         return source(run)
     value: Any = run.record
-    for name in source.split("."):
+    for name in _names(source):
         value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
     return value
+
+
+@cache
+def _names(path: str) -> Sequence[str]:
+    return path.split(".")

@@ -26,6 +26,7 @@ from tests.support.ranks import pool
 from tests.support.waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.ranks
+TORCHRUN = ["testbed=here", "testbed.launcher=torchrun"]
 SMALL = ["dataset.standin=always", "workers=2", "batch=40", "epochs=0.4", "eval_every=0.2"]
 PROGRAM = """
     import os, signal, sys, threading, time
@@ -235,13 +236,12 @@ def test_forked_processes_end_with_their_pool_whose_temporary_folder_may_have_a_
     assert not Path(own.python).parent.exists() and not list(long.iterdir())
 
 
-@pytest.mark.parametrize("testbed", [["testbed=here", "testbed.launcher=torchrun"], ["testbed=paper/pipesgd"]])
 @pytest.mark.usefixtures("pooled")
-def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monkeypatch, testbed):
+def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monkeypatch):
     results = []
     for fresh in (False, True):
         monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / str(fresh)))
-        own = expand_runs("pipesgd/fig4-mnist", [*SMALL, "strategy=pipe_sgd", "seeds=2", *testbed])
+        own = expand_runs("pipesgd/fig4-mnist", [*SMALL, "strategy=pipe_sgd", "seeds=2", *TORCHRUN])
         own = own[fresh:]  # the one that comes second
         identify_runs(own)
         records, fault = run_unfinished(own, track=False, pools=Pools(fresh))

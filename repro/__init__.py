@@ -11,7 +11,10 @@ Each function does the same as the command of its name (docs/api.md). PyTorch an
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 __version__ = "0.1.0"
@@ -34,7 +37,23 @@ def __getattr__(name: str) -> Any:
     if name not in API:
         raise AttributeError(f"module 'repro' has no attribute '{name}'")
     module, function = API[name]
-    globals()[name] = call = getattr(import_module(module), function)
+    globals()[name] = call = _with_known_names(getattr(import_module(module), function))
+    return call
+
+
+def _with_known_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function; InputError with the nearest names for an argument that it does not have (`seed=`)."""
+
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        from repro.core.errors import unknown_name
+
+        names = signature(function).parameters
+        for name in named:
+            if name not in names:
+                raise unknown_name("argument", name, names)
+        return function(*arguments, **named)
+
     return call
 
 

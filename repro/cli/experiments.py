@@ -106,7 +106,9 @@ def add_commands(commands: Any) -> None:
     run.add_argument("--fresh-ranks", action="store_true", help="start each rank as a new process")
     run.add_argument("--strict", action="store_true", help="fail if the machine was too busy for some runs")
     run.add_argument("--no-mlflow", action="store_true", help="do not mirror the runs to MLflow")
-    run.add_argument("--no-report", action="store_true", help="do not build the page after a paper's run")
+    run.add_argument(
+        "--no-report", action="store_true", help="print no verdicts, and build no page after a paper's run"
+    )
     as_json(run)
     run.set_defaults(command=cmd_run)
 
@@ -246,7 +248,9 @@ def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     runs = build_table("runs", [*here, *committed])
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
     printed = {run.record.name: printed_for(run, named[run.record.run]) for run in here}
-    return comparison.format_tables(comparison.tabulate_ending(mine, theirs, printed))
+    tables = comparison.format_tables(comparison.tabulate_ending(mine, theirs, printed))
+    warned = dict.fromkeys(f"{run.label}: {line}" for run in here for line in run.training.warnings)
+    return "\n".join([tables, *map(one_line, warned)])
 
 
 def printed_for(run: Found, experiment: str) -> dict[str, float]:
@@ -276,8 +280,8 @@ def builds_page(ran: str, report: bool) -> bool:
 def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
     """Print where results are, how to see the page, and the MLflow address.
 
-    ran: a paper, of which, if `report`, the headline claims are printed and then the page is built; or an experiment,
-    whose table is the answer. mirrored: runs that MLflow has.
+    ran: a paper or an experiment, of which, if `report`, the headline claims are printed; then a paper's page is built.
+    mirrored: runs that MLflow has.
     """
     from repro.answers.mlflow.ui import where
     from repro.cli.pages import answer_claims, build_pages
@@ -289,7 +293,7 @@ def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
     has_page = (report_folder(paper) / PAGE).is_file()
     builds = builds_page(ran, report)
     print()
-    if builds and (claims := answer_claims(paper)):
+    if report and has_page and (claims := answer_claims(ran)):
         print(f"{claims}\n", flush=True)
     shown = build_pages(paper) if builds else None
     print(f"open          {shown['page'] if shown else results_root() / paper}")

@@ -58,6 +58,8 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             self._unknown("command", str(value), action.choices)
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, f"{value}: must be {', '.join(map(str, action.choices))}")
         super()._check_value(action, value)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
@@ -67,6 +69,13 @@ class Parser(argparse.ArgumentParser):
             if action.type not in NUMBERS:
                 raise
             raise argparse.ArgumentError(action, f"{arg_string}: must be {NUMBERS[action.type]}") from None
+
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        try:
+            return super()._match_argument(action, arg_strings_pattern)
+        except argparse.ArgumentError:
+            few = "a value" if action.nargs in (None, "?") else "one value or more"
+            raise argparse.ArgumentError(action, f"needs {few}") from None
 
     def refuse(self, words: list[str]) -> None:
         """Exit with an error about unrecognized words, and the nearest options to the first unknown one."""
@@ -78,6 +87,10 @@ class Parser(argparse.ArgumentParser):
         self.fail(str(unknown_name(kind, name, valid, all_of=f"{self.prog} --help")))
 
     def error(self, message: str) -> Any:
+        """Exit with a message of argparse in this project's form."""
+        for begins, ours in {"argument ": "", "the following arguments are required: ": "needs "}.items():
+            if message.startswith(begins):
+                message = ours + message.removeprefix(begins)
         self.fail(f"{message} (see {self.prog} --help)")
 
     def fail(self, message: str) -> Any:

@@ -59,17 +59,23 @@ def check_page(paper: str) -> None:
             read(path)
 
 
-def answer_claims(paper: str) -> str:
-    """A paper's headline claims as text; "" if it has none. It takes seconds, the pages a minute."""
+def answer_claims(ran: str) -> str:
+    """The headline claims as text: a paper's, or those of an experiment that runs of the user's answer; "" without
+    any. It takes seconds, the pages a minute."""
     from repro.core import user_cache
+    from repro.experiment.config import experiment_names, paper_of
 
-    key = [paper, *page_inputs()]
+    key, paper = [ran, *page_inputs()], paper_of(ran)
     text: str | None = user_cache.load_cached("claims", key)
     if text is None:
         from repro.answers.pages import overview
         from repro.cli.headlines import format_headlines, judge_headlines
 
-        text = format_headlines(judge_headlines(paper)) if paper in overview.papers() else ""
+        chosen = judge_headlines(paper) if paper in overview.papers() else []
+        if ran != paper:
+            names = {name.partition("/")[2] for name in experiment_names(ran)}
+            chosen = [each for each in chosen if each.mine and each.claim.experiment in names]
+        text = format_headlines(chosen)
         user_cache.save_cached("claims", key, text)
     return text
 

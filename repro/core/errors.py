@@ -85,9 +85,11 @@ def shorten_path(path: str) -> str:
 
 
 def some_of(names: Sequence[object], most: int = 3, separator: str = ", ") -> str:
-    """The first `most` names, and how many more there are."""
+    """The first `most` names, in quotes if one has the separator, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return separator.join(map(str, names[:most])) + more
+    shown = [*map(str, names[:most])]
+    quoted = [f"'{name}'" for name in shown] if any(separator in name for name in shown) else shown
+    return separator.join(quoted) + more
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str], all_of: str = "") -> InputError:

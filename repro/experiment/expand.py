@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,7 @@ def expand_runs(
         runs += point.sweep(composed.seeds[0], number_of_draws) if number_of_draws else point.runs(composed.seeds)
     if number_of_draws and first and not runs:
         draws.check_draws(first.config)  # raises the reason
-    _check_profiles(runs)
+    check_profiles([run.config for run in runs])
     return runs
 
 
@@ -146,10 +146,12 @@ def profiler_config(config: RunConfig) -> RunConfig:
     )
 
 
-def _check_profiles(runs: Iterable[Run]) -> None:
-    wanted = [run.config.profile_steps for run in runs if run.config.program == TRAIN]
-    if any(wanted) and not any(run.config.program == PROFILER for run in runs):
-        raise InputError(f"profile_steps={max(wanted)}: only measured runs can be profiled; set testbed=here")
+def check_profiles(configs: Sequence[RunConfig]) -> None:
+    """InputError for `profile_steps` without a measured training."""
+    wanted = [config for config in configs if config.program == TRAIN and config.profile_steps]
+    if wanted and all(isinstance(config.testbed, Modelled) for config in wanted):
+        most = max(config.profile_steps for config in wanted)
+        raise InputError(f"profile_steps={most}: only measured runs can be profiled; set testbed=here")
 
 
 def breakdown_config(config: RunConfig) -> RunConfig:

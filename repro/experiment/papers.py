@@ -6,9 +6,10 @@ from functools import cache
 from pathlib import Path
 
 from repro.core import config_folders, user_files
-from repro.core.errors import InputError
+from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, Text, checked_entries
 from repro.core.terminal import warn
+from repro.experiment.files import in_files
 
 LAST = 1_000  # position of an experiment that its paper's file does not name
 
@@ -36,7 +37,13 @@ def read_entries(paper: str) -> tuple[Entry, ...]:
 
 @cache
 def _entries(path: Path, modified_ns: int) -> tuple[Entry, ...]:
-    return tuple(checked_entries(Entry, user_files.read_yaml(path) or [], path))
+    entries = tuple(checked_entries(Entry, user_files.read_yaml(path) or [], path))
+    paper = f"{path.stem}/"
+    names = [name.removeprefix(paper) for name in in_files("experiment") if name.startswith(paper)]
+    for number, entry in enumerate(entries, start=1):
+        if entry.experiment not in names:
+            raise InputError(f"{path}: entry {number}: {unknown_name('experiment', entry.experiment, names)}")
+    return entries
 
 
 def experiment_order(name: str) -> tuple[str, int, str]:

@@ -48,6 +48,9 @@ class Launcher(ABC):
     def check(self, ranks: int) -> None:
         """InputError if so many ranks cannot be started on this testbed; has no side effects."""
 
+    def check_startable(self) -> None:
+        """InputError if this command cannot start ranks on this testbed, where others can; has no side effects."""
+
     def resolved(self, needs: Needs) -> Testbed:
         """The testbed with concrete values for options that depend on the run's needs."""
         return self.testbed

@@ -84,7 +84,7 @@ def check_runs(names: Sequence[str], overrides: Sequence[str], scale: str, fetch
     """InputError for a scale, override or value that cannot be, as far as neither data nor models need to be read."""
     from repro.experiment import config, grid
     from repro.experiment.compose import Composer, value_of
-    from repro.experiment.expand import expand_configs
+    from repro.experiment.expand import check_profiles, expand_configs
     from repro.experiment.schema import RunConfig
 
     for name in names:
@@ -97,12 +97,14 @@ def check_runs(names: Sequence[str], overrides: Sequence[str], scale: str, fetch
     others = config_folders.config_folders()[1:] or config_folders.experiment_files()
     for name in names if overrides or others else ():
         lacking: list[NotHere] = []
-        made = False
-        for checked, _, _ in expand_configs(config.compose_experiment(name, overrides, scale), lacking):
-            made = True
+        checked: list[RunConfig] = []
+        for each, _, _ in expand_configs(config.compose_experiment(name, overrides, scale), lacking):
+            checked.append(each)
             if fetch:
-                home_module("dataset").check_obtainable(checked)
-        if lacking and not made and len(names) == 1:
+                home_module("launcher").launcher_for(each.testbed).check_startable()
+                home_module("dataset").check_obtainable(each)
+        check_profiles(checked)
+        if lacking and not checked and len(names) == 1:
             raise lacking[0]
 
 

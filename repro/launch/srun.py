@@ -146,12 +146,15 @@ class Srun(Launcher):
     def gpus(self) -> bool:
         return self.site.gpus_per_node > 0
 
-    def allocate(self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable) -> Allocation:
+    def check_startable(self) -> None:
         if not os.environ.get("SLURM_JOB_ID"):
             raise InputError(
                 "testbed slurm: this is not inside a Slurm job; `repro submit EXPERIMENT` starts one for each run, "
                 "or allocate nodes with salloc first"
             )
+
+    def allocate(self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable) -> Allocation:
+        self.check_startable()
         if self.fabric == "mpi":
             client.need_mpi(self.site.mpi)
         return Allocation(self.command(ranks, program), self.environment(threads))

@@ -22,6 +22,7 @@ from repro.core.not_none import not_none
 from repro.core.processes import StopWatch, safe_start
 from repro.core.worker_processes import usable_cores, worker_processes
 from repro.experiment.run import Run
+from repro.launch.progress import format_duration
 from repro.launch.supervise import LOOK_EVERY_S, STOPPED_LOOKS
 from repro.records import reference, sweep
 from repro.records.record import Record
@@ -121,7 +122,7 @@ def _collect(futures: Mapping[Future, ActiveSweep]) -> None:
         elif now - printed > PROGRESS_EVERY_S or done == len(futures):
             printed = now
             left = (now - started) / (done - 1) * (len(futures) - done)
-            print(f"draws  {done} of {len(futures)}, {left / 60:.0f} min left", file=sys.stderr, flush=True)
+            print(f"draws  {done} of {len(futures)}, {format_duration(left)} left", file=sys.stderr, flush=True)
 
 
 def saved_sweep(run: Run) -> Sweep | None:

@@ -109,7 +109,7 @@ class StepLog:
         self.iteration, self.train_s = iteration, max(rank.train_s for rank in ranks)
         if self.events:
             self._write(self.events, ranks)
-            self._note_amplified(ranks)
+            self._warn_amplified(self.events, ranks)
         self.losses.clear()
         self.step_s.clear()
         self.phases.clear()
@@ -178,16 +178,17 @@ class StepLog:
         if trace:
             events.append("trace", iteration=self.iteration, intervals=trace)
 
-    def _note_amplified(self, ranks: Sequence[RankSteps]) -> None:
-        """Tell the user once if all ranks' first updates exceed what a mean of their gradients can be: no mean is
-        longer than the longest of them, and a sum is up to `workers` times as long."""
+    def _warn_amplified(self, events: EventLog, ranks: Sequence[RankSteps]) -> None:
+        """Warn once, on the screen and in the record, if all ranks' first updates exceed what a mean of their gradients
+        can be: no mean is longer than the longest of them, and a sum is up to `workers` times as long."""
         ratios, workers = [ratio for rank in ranks for ratio in rank.amplified], self.worker.workers
         if ratios and not self.compared and min(ratios) > max(AMPLIFIED, workers / 2):
-            print_event(
-                "note",
-                line=f"the first updates are {min(ratios):.1f} or more times the workers' gradients, as if a sum of "
-                f"{workers} were not divided; `worker.update(total)` divides by {workers}, or by its `summands`",
+            line = (
+                f"the first updates are {min(ratios):.1f} or more times the workers' gradients, as if a sum of "
+                f"{workers} were not divided; `worker.update(total)` divides by {workers}, or by its `summands`"
             )
+            events.append("warning", line=line)
+            print_event("note", line=line)
         self.compared = True
 
     def unfinished(self) -> dict[str, Any]:

@@ -53,6 +53,7 @@ def summarise_training(folder: Path, config: RunConfig, facts: dict[str, Any]) -
         "staleness": steps[-1].get("staleness", []),
         "counters": steps[-1].get("counters", {}),
         "weights_sha256": end["weights_sha256"],
+        "warnings": [event["line"] for event in events if event["event"] == "warning"],
         "trace": steady_trace(events),
     }
     wall_s = wall_seconds(end["wall"], train_s, sum(event["event"] == "resume" for event in events))

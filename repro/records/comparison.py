@@ -63,7 +63,9 @@ def tabulate_ending(
         table = table.dropna(axis=1, how="all")
         free = dict.fromkeys(rows["variant_name"][rows["free_arithmetic"]])
         costs_nothing = [f"the arithmetic of {', '.join(free)} costs nothing here (repro price)"] if free else []
-        table.attrs[NOTES] = [*sorted({*rows["shared"].dropna()}), *costs_nothing]
+        shared = sorted({*rows["shared"].dropna()})
+        not_a_cluster = [f"{' and '.join(shared)}, so that times are not a cluster's"] if shared else []
+        table.attrs[NOTES] = [*not_a_cluster, *costs_nothing]
         tables.append((title, table))
     return tables
 

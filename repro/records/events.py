@@ -7,6 +7,7 @@ Kinds of event (times in seconds; `iteration` counts from 1, 0 is before trainin
     attempt     {iteration, key, commit, dirty, torch, hardware}   what computes the iterations from here on
     steps       {iteration (the last one), n, loss, step_s {...}, phases {...}, ...}   n iterations together
     evaluation  {iteration, epoch, train_s, wall_s, loss, test_loss, top1, ...}        one point of the curve
+    warning     {line}                 why the run's numbers may be wrong
     checkpoint  {iteration}
     preempted   {iteration}            the run ended early, with a checkpoint of this iteration to resume from
     trace       {...}                  intervals of a few iterations

@@ -122,6 +122,7 @@ class TrainResult(Part):
     allreduce: Annotated[dict[str, Any] | None, NOT_DRAWN] = None  # the choice of `auto`, with reasons
     observed: Annotated[list[dict[str, Any]], NOT_DRAWN] = Field(default_factory=list)
     weights_sha256: Annotated[str | None, NOT_DRAWN] = None
+    warnings: Annotated[list[str], NOT_DRAWN] = Field(default_factory=list)  # why its numbers may be wrong
     # intervals of a few iterations
     trace: Annotated[list[dict[str, Any]], Content(drawn=False, table="intervals")] = Field(default_factory=list)
 

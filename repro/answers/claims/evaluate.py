@@ -88,7 +88,8 @@ class Evidence:
     greatest value over repetitions of one run. by_construction, out_of_scope, busy, not_testable, not_drawn: the reason
     why the claim is not judged. implied: inputs that were taken from other claims. decided_by: the input that decides
     the number; turns_at: the input and its value at which an undecided answer turns. error: the source of the
-    simulation's error. origin: where the runs are from.
+    simulation's error. unpriced: whose arithmetic takes no time in the user's simulations. origin: where the runs are
+    from.
     """
 
     outcome: Outcome
@@ -98,6 +99,7 @@ class Evidence:
     turns_at: str = ""
     repeated: Sequence[float] = field(default_factory=list)
     error: str = ""
+    unpriced: str = ""
     by_construction: str = ""
     implied: str = ""
     out_of_scope: str = ""

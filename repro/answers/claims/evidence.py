@@ -39,13 +39,14 @@ from repro.answers.tables import columns
 from repro.answers.tables.runs import Runs
 from repro.core import config_folders
 from repro.core.choices import QUICK
-from repro.core.errors import InputError, unknown_name
+from repro.core.errors import InputError, some_of, unknown_name
 from repro.core.not_none import not_none
 from repro.core.registry import TRAIN
 from repro.records import catalogue
 from repro.records.kinds import EMULATED, KINDS, SIMULATED
 from repro.records.record import Found
 from repro.records.run_columns import RECORDED
+from repro.records.variants import WORKSPACE
 
 Finder = Callable[[str, str], Runs | None]  # (experiment, kind) -> the runs that speak to its claims
 
@@ -115,6 +116,7 @@ class ClaimEvaluator:
             implied=self.implied(group) if claim.about == "time" else "",
             out_of_scope=shared_cores(claim, group),
             busy=busy_machine(claim, group),
+            unpriced=unpriced_arithmetic(claim, group),
             origin=runs_origin(claim, group),
         )
         if kind == SIMULATED and claim.about == "time":
@@ -306,6 +308,16 @@ def sample_of(values: Mapping[int, float]) -> Sample:
 def runs_origin(claim: Claim, group: Runs) -> str:
     """Where the runs behind a number are from, `reference / workspace`."""
     return " / ".join(sorted({run.origin for run in runs_read(claim, group)}))
+
+
+def unpriced_arithmetic(claim: Claim, group: Runs) -> str:
+    """`without the time of the arithmetic of Top-k`: by what the user's simulations of a time are too fast; "" if
+    nothing."""
+    if claim.about != "time":
+        return ""
+    mine = [run for run in runs_read(claim, group) if run.origin == WORKSPACE and run.identity.trains]
+    free = dict.fromkeys(run.label for run in mine if run.training.free_arithmetic)
+    return f"without the time of the arithmetic of {some_of([*free], 2)} (repro price)" if free else ""
 
 
 def runs_read(claim: Claim, group: Runs) -> list[Found]:

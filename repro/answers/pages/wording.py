@@ -31,13 +31,13 @@ Statuses = Mapping[tuple[str, str], str]  # (experiment of a cause, claim) -> th
 
 
 def ours(judged: ClaimVerdict, part: str = "") -> str:
-    """`2.50× (1.16 to 3.50)`, marked if the machine was busy; a dash without a number. part: only its `point` or
-    `range`, with two digits."""
+    """`2.50× (1.16 to 3.50)`, marked if the machine was busy or arithmetic takes no time; a dash without a number.
+    part: only its `point` or `range`, with two digits."""
     if judged.estimate is None:
         return DASH
     about = POINTS if judged.claim.in_points and not part else judged.claim.about
     number = interval(judged.claim.paper, judged.estimate, about, part)
-    return number if part or not judged.evidence.busy else f"{number}, {judged.evidence.busy}"
+    return number if part else ", ".join(filter(None, [number, judged.evidence.busy, judged.evidence.unpriced]))
 
 
 def interval(paper: Paper, estimate: Interval, about: str = "time", part: str = "") -> str:

@@ -125,7 +125,7 @@ def test_a_shell_completes_commands_and_options(tmp_path):
         words = typed.split()
         done = subprocess.run(["bash", "-c", ask, "bash", typed, str(len(words))], capture_output=True, text=True)
         assert done.stdout.split() == [answer], (typed, done.stderr)
-    refused(repro(tmp_path, "completion", "fish"), "invalid choice", "bash")
+    refused(repro(tmp_path, "completion", "fish"), "fish: must be bash, zsh, tcsh")
 
 
 def test_a_paper_s_experiments_come_in_its_order_with_what_they_need(capsys):

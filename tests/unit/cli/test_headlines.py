@@ -8,8 +8,9 @@ from repro.answers.claims.verdict import NOT_TESTABLE
 from repro.answers.tables import results
 from repro.cli import experiments
 from repro.cli.headlines import LINES, find_lacking, format_headlines, judge_headlines
+from repro.cli.pages import answer_claims
 from repro.records import catalogue, store
-from repro.records.kinds import EMULATED
+from repro.records.kinds import EMULATED, SIMULATED
 from repro.records.variants import REFERENCE, WORKSPACE
 
 
@@ -64,6 +65,20 @@ def test_the_user_s_runs_are_judged_with_the_committed_draws_and_shown_first(wor
     assert mine.estimate.point == pytest.approx(answered.committed.estimate.point)
     assert {each.claim.experiment for each in headlines.values() if each.mine} == {"fig4-alexnet"}
     assert next(iter(headlines.values())).mine
+    shown = answer_claims("pipesgd/fig4-alexnet")
+    assert shown.count("  yours ") == sum(bool(each.mine) for each in headlines.values()) == len(shown.splitlines()) / 3
+    assert not answer_claims("pipesgd/fig4-mnist")
+
+
+def test_a_time_of_the_user_s_without_its_arithmetic_says_so_beside_the_verdict(workspace):
+    def unpriced(run):
+        if run.identity.experiment != "fig4-alexnet" or run.kind != SIMULATED:
+            return None
+        return run.changed(run.training.model_copy(update={"free_arithmetic": "T" in run.label}))
+
+    answers = [each for each in copy_committed(workspace, unpriced).values() if each.mine]
+    assert "without the time of the arithmetic of Pipe-SGD + T" in format_headlines(answers)
+    assert not any(each.committed.evidence.unpriced for each in answers)
 
 
 def test_stand_in_data_answer_no_claim_about_accuracy_and_the_line_says_so(workspace):

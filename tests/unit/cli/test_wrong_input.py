@@ -152,7 +152,7 @@ def test_a_file_is_written_only_in_the_place_of_a_file(capsys, tmp_path, command
     ):
         *words_of_it, option = command.split()
         line = error_of(capsys, *words_of_it, option, str(path))
-        assert f"argument {option}: {path or '.'}: {words}" in line
+        assert f"{option}: {path or '.'}: {words}" in line
     assert before == {path: path.lstat().st_mode for path in tmp_path.iterdir()}
 
 
@@ -279,6 +279,7 @@ def test_a_paper_s_file_that_cannot_be_used_costs_its_order(capsys, configs):
     for text, words in {
         "- {experiment: fig3, headlines: true}": "entry 1: unknown option 'headlines'; valid: headline",
         "- {experiment: fig3}": "entry 1: shows: is missing",
+        "- {experiment: fig99, shows: x, headline: true, data: [], gpu: false}": "unknown experiment 'fig99'",
         "- fig3": "entry 1: ",
         "fig3: {}": "must be a list of entries, each with experiment, shows",
         "- [": "not a readable YAML file",
@@ -304,6 +305,12 @@ def test_a_table_of_printed_numbers_that_is_not_there_is_named(capsys, configs):
         path.touch()
 
 
+def test_a_results_folder_that_is_a_file_is_refused(capsys, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", __file__)
+    for command in ("results", "results pipesgd", f"run {FIG4}"):
+        assert f"results folder {__file__}: " in error_of(capsys, *command.split())
+
+
 PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")
 
 
@@ -319,7 +326,7 @@ PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")
         (f"partition {PROFILE} --machines -4 --bandwidth 1e8", "machines=-4: must be whole numbers, 1 or more"),
         ("bench collective ring --ranks 100000", "workers=100000: must be 1,024 or less"),
         ("price powersgd --steps 0", "--steps: 0: must be a whole number, 1 or more"),
-        ("price powersgd --device tpu", "--device: invalid choice: 'tpu'"),
+        ("price powersgd --device tpu", "--device: tpu: must be auto, "),
     ],
 )
 def test_a_size_that_cannot_be_is_answered_at_once(capsys, command, words):

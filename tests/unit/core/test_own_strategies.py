@@ -77,8 +77,9 @@ def test_a_forgotten_division_is_told(mine, capsys):
     """And a correct strategy is not suspected."""
     for factor, told in (("self.worker.workers", True), ("1", False)):
         (mine / f"sum_{told}.py").write_text(SUM.replace("FACTOR", factor))
-        trained(mine / f"run_{told}", f"strategy=./sum_{told}.py:Sum", "dataset=./mine.npz", "epochs=1")
-        assert ("as if a sum of 2 were not divided" in capsys.readouterr().out) is told
+        run = trained(mine / f"run_{told}", f"strategy=./sum_{told}.py:Sum", "dataset=./mine.npz", "epochs=1")
+        for shown in (capsys.readouterr().out, " ".join(run["warnings"])):
+            assert ("as if a sum of 2 were not divided" in shown) is told
 
 
 def test_a_strategy_in_a_file_can_be_tested(mine):

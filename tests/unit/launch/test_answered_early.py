@@ -32,6 +32,8 @@ CASES = {
     "data.root=/nowhere": "not a folder",
     "dataset.standin=maybe": "always",
     "testbed.launcher=slurm": "mpirun",
+    "testbed=slurm": "repro submit",
+    "testbed=virtual profile_steps=5": "testbed=here",
     "model=./nets.py:Nett": "Net",
     "model=./broken.py:Net": "broken.py:1: SyntaxError",
     "strategy=./broken.py": "broken.py:1: SyntaxError",

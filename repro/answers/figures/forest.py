@@ -110,7 +110,8 @@ def _write_names(axis: Any, shown: pd.DataFrame, heads: Mapping[int, str], colou
     for place, name in heads.items():
         axis.annotate(name, (0, place), xytext=(0, 0), fontweight="bold", **beside)
     for row in shown.to_dict("records"):
-        axis.annotate(row["short"], (0, row["place"] - 0.45), xytext=(0, 0), **beside)
+        over_lines = {"facecolor": "white", "linewidth": 0, "pad": 0.8}
+        axis.annotate(row["short"], (0, row["place"] - 0.45), xytext=(0, 0), bbox=over_lines, **beside)
         word = row["word"] + ", yours" * row["own"]
         axis.annotate(word, (1, row["place"]), xytext=(6, 0), color=colours[row["verdict"]], **beside)
 

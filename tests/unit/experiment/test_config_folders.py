@@ -180,7 +180,7 @@ def test_a_file_that_does_not_say_which_it_is(tmp_path, text, words):
 def test_the_overview_counts_and_shows_it(tmp_path, monkeypatch):
     without_drawing(monkeypatch)
     shown = {"method": "What it proposes.", "own": 0, "runs": 0, "of": 0, "open": 0, "trust": {}}
-    shown |= {"headlines": [], "accuracies": [], "targets": [], "untried": []}
+    shown |= {"about_accuracy": 0, "headlines": [], "accuracies": [], "targets": [], "untried": []}
     overview.build({"pipesgd": shown, "mine": shown}, tmp_path / "pages")
     title, *rest = Path(tmp_path / "pages" / "index.md").read_text().splitlines()
     assert title.startswith("# 2 papers") and any("(mine.md)" in line for line in rest)

@@ -18,7 +18,8 @@ from repro.answers.ranking.against import Compared, Contest, Emulated, Intervals
 from repro.answers.ranking.calibration import committed_calibration, kept_out
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates, tied_names
 from repro.answers.ranking.cells import Cell, Placed
-from repro.answers.ranking.in_map import describe_pays, read_written
+from repro.answers.ranking.in_map import describe_pays
+from repro.answers.ranking.written import read_written
 from repro.core import user_files
 from repro.reports.recommend import figures
 

@@ -73,7 +73,7 @@ def add_commands(commands: Any) -> None:
     map_.add_argument(
         "--check-forms",
         action="store_true",
-        help="instead, compare closed forms with simulations in random settings (15 minutes), and save forms.csv",
+        help="instead, compare closed forms with simulations in random settings (an hour), and save forms.csv",
     )
     map_.set_defaults(command=cmd_map)
 
@@ -91,7 +91,7 @@ def cmd_map(args: argparse.Namespace) -> None:
     if args.check_forms:
         return check_forms(folder)
 
-    from repro.answers.ranking import against, cells, emulated, paper_places, published
+    from repro.answers.ranking import against, cells, emulated, paper_places, published, written
     from repro.answers.ranking import map as maps
     from repro.core.atomic import write_atomically
 
@@ -104,12 +104,12 @@ def cmd_map(args: argparse.Namespace) -> None:
             "emulated": (against.Emulated, emulated.emulated_rows()),
         }
         for name, (kind, rows) in tables.items():
-            write_atomically(folder / f"{name}.csv", cells.as_csv(kind, rows))
+            write_atomically(folder / f"{name}.csv", written.as_csv(kind, rows))
     print(cells.describe_map(mapped))
 
 
 def check_forms(folder: Path | None) -> None:
-    from repro.answers.ranking import cells, form_checks
+    from repro.answers.ranking import form_checks, written
     from repro.answers.ranking.candidates import read_candidates
     from repro.answers.ranking.form_errors import CASES, SHARE, WITHIN, Checked, FormError
     from repro.core.atomic import write_atomically
@@ -120,11 +120,12 @@ def check_forms(folder: Path | None) -> None:
         error = FormError.of(rows)
         print(
             f"{candidate.label}: within {WITHIN:.0%} in {error.within:.1%} of {error.cases} settings "
-            f"({SHARE:.0%} are needed); {error.ends[0]:+.1%} to {error.ends[1]:+.1%}"
+            f"({SHARE:.0%} are needed); {error.ends[0]:+.1%} to {error.ends[1]:+.1%}",
+            flush=True,
         )
         every += rows
     if folder:
-        write_atomically(folder / "forms.csv", cells.as_csv(Checked, every))
+        write_atomically(folder / "forms.csv", written.as_csv(Checked, every))
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from repro.answers.ranking.against import PUBLISHED, Compared
 from repro.answers.ranking.candidates import OFTEN, PAYS
-from repro.answers.ranking.in_map import read_written
+from repro.answers.ranking.written import read_written
 from repro.core import user_files
 from repro.experiment import inputs
 

@@ -5,38 +5,17 @@ It does not import PyTorch: pages are built from these files alone.
 
 from __future__ import annotations
 
-import csv
-import io
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeVar
-
-from pydantic import TypeAdapter
+from typing import Any
 
 from repro.answers.claims.stats import format_percent
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates
 
-T = TypeVar("T")
 BORDERS = 6  # the number of borders described in words: the longest
 ADVISED = 0.05  # of the cells: the smallest region of which advice in words speaks
-
-
-def as_csv(kind: type, rows: Sequence[Any]) -> str:
-    """Rows of a dataclass, floats with six digits."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(kind)], lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({n: f"{v:.6g}" if isinstance(v, float) else v for n, v in asdict(row).items()})
-    return text.getvalue()
-
-
-def from_csv(kind: type[T], text: str) -> list[T]:
-    """The rows of `as_csv`; an empty entry is None."""
-    rows = [{name: entry or None for name, entry in row.items()} for row in csv.DictReader(io.StringIO(text))]
-    return TypeAdapter(list[kind]).validate_python(rows)  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from random import Random
 from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.answers.ranking import forms, simulate
 from repro.answers.ranking.candidates import Candidate
-from repro.answers.ranking.form_errors import CASES, SHARE, WITHIN, Checked
+from repro.answers.ranking.form_errors import Checked, is_decided
 from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.experiment.testbeds import testbed_of
 
@@ -22,12 +22,12 @@ RANKS, LAYERS = 32, (2, 12)
 
 
 def check_form(candidate: Candidate, cases: int) -> list[Checked]:
-    """The form and the simulation in so many settings, or until too many are off for the form to be good enough."""
+    """The form and the simulation in so many settings, or until these decide whether the form is good enough."""
     if candidate.form == "local":
         candidate = candidate.model_copy(update={"options": candidate.options | {"H": EVERY}})
     rows: list[Checked] = []
     for case in range(cases):
-        if sum(abs(row.off) > WITHIN for row in rows) > (1 - SHARE) * CASES:
+        if is_decided(rows):
             break
         where = random_setting(candidate, case)
         step = forms.closed_form_step(candidate, where)

@@ -6,20 +6,11 @@ It does not import PyTorch: pages are built from the files that `repro map --out
 from __future__ import annotations
 
 import math
-from typing import TypeVar
 
 from repro.answers.figures.looks import display_name
 from repro.answers.ranking.candidates import PAYS, read_candidates
-from repro.answers.ranking.cells import Placed, from_csv
-from repro.core.paths import REPORTS
-
-FOLDER = REPORTS / "recommend"
-T = TypeVar("T")
-
-
-def read_written(kind: type[T], name: str) -> list[T]:
-    """The rows of a CSV file that `repro map` wrote."""
-    return from_csv(kind, (FOLDER / f"{name}.csv").read_text(encoding="utf-8"))
+from repro.answers.ranking.cells import Placed
+from repro.answers.ranking.written import read_written
 
 
 def describe_headline(paper: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from repro.answers.ranking import emulated
 from repro.answers.ranking.against import Emulated, find_contests
 from repro.answers.ranking.candidates import SYNCHRONOUS
-from repro.answers.ranking.in_map import read_written
+from repro.answers.ranking.written import read_written
 from repro.core.paths import reference_root
 from repro.records import catalogue
 from repro.records.identity import Identity, NamedPart

@@ -6,7 +6,7 @@ import pytest
 
 from repro.answers.ranking import form_checks, forms, simulate
 from repro.answers.ranking.candidates import read_candidates
-from repro.answers.ranking.form_errors import WITHIN, Checked, FormError
+from repro.answers.ranking.form_errors import CASES, WITHIN, Checked, FormError
 
 
 @pytest.mark.parametrize("name", ["ddp", "ddp_two_levels", "ddp_accumulate", "ddp_powersgd", "diloco", "gtopk"])
@@ -26,16 +26,19 @@ def test_horovod_s_thread_sums_what_is_ready_as_its_form_does(cycle_ms):
 
 
 def test_a_form_must_be_near_its_simulation_in_nineteen_of_twenty_settings():
-    def error(far):
-        return FormError.of([Checked("ddp", case, 4, 1.0 + 0.06 * (case < far), 1.0) for case in range(100)])
+    def error(far, cases):
+        return FormError.of([Checked("ddp", case, 4, 1.0 + 0.06 * (case < far), 1.0) for case in range(cases)])
 
-    assert error(5).good and not error(6).good
+    assert error(10, CASES).good and not error(11, CASES).good
+    assert error(1, 93).good and not error(1, 92).good, "fewer settings must leave less doubt"
 
 
-def test_a_check_ends_where_a_form_can_no_longer_be_good_enough(monkeypatch):
-    monkeypatch.setattr(form_checks.forms, "closed_form_step", lambda one, where: simulate.Step(2.0, {}))
+@pytest.mark.parametrize(("form_s", "cases"), [(2.0, 11), (1.0, 59)])
+def test_a_check_ends_where_it_is_decided_whether_a_form_is_good_enough(monkeypatch, form_s, cases):
+    monkeypatch.setattr(form_checks.forms, "closed_form_step", lambda one, where: simulate.Step(form_s, {}))
     monkeypatch.setattr(form_checks.simulate, "simulate_step", lambda one, where: simulate.Step(1.0, {}))
-    assert len(form_checks.check_form(read_candidates()["ddp"], 200)) == 11
+    rows = form_checks.check_form(read_candidates()["ddp"], 200)
+    assert len(rows) == cases and FormError.of(rows).good == (form_s == 1.0) and not FormError.of(rows[:-1]).good
 
 
 def test_settings_differ_and_have_two_to_32_ranks():

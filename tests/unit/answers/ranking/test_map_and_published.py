@@ -12,9 +12,9 @@ from repro.answers.ranking import map as maps
 from repro.answers.ranking.against import PUBLISHED, Compared, Intervals, find_contests
 from repro.answers.ranking.calibration import committed_calibration
 from repro.answers.ranking.candidates import ANY, BETTER, SYNCHRONOUS, read_candidates
-from repro.answers.ranking.cells import Cell, as_csv, describe_advice, find_borders, from_csv
+from repro.answers.ranking.cells import Cell, describe_advice, find_borders
 from repro.answers.ranking.forms import step_seconds
-from repro.answers.ranking.in_map import read_written
+from repro.answers.ranking.written import as_csv, from_csv, read_written
 from repro.cli.main import main
 from repro.cli.recommend import cmd_map
 from repro.core import user_files

@@ -9,7 +9,8 @@ import pytest
 from repro.answers.ranking import paper_places
 from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.cells import Placed
-from repro.answers.ranking.in_map import describe_headline, read_written
+from repro.answers.ranking.in_map import describe_headline
+from repro.answers.ranking.written import read_written
 
 
 @pytest.mark.parametrize("place", paper_places.PAPER_PLACES, ids=lambda place: place.paper)

@@ -56,7 +56,10 @@ def draw_forest(rows: pd.DataFrame, title: str, width: float = looks.WIDTH) -> A
     height = (ROW if wide else CARD) * (max(lines, 2) + 1) + 0.5 + 0.2 * (title.count("\n") + 1)
     figure, axis = plt.subplots(figsize=(width, height), layout="constrained")
     colours = _draw_marks(axis, shown)
+    size = SIZE if wide else CARD_SIZE
     axis.set(ylim=(lines - 0.4, -0.6), ylabel="")
+    axis.set_xlabel("ours over the paper's number", fontsize=size)
+    axis.tick_params(axis="x", labelsize=size)
     (_write_columns if wide else _write_names)(axis, shown, heads, colours)
     figure.suptitle(title, x=0.01, ha="left", fontsize=10)
     sns.despine(figure, left=True)
@@ -78,9 +81,7 @@ def _draw_marks(axis: Any, shown: pd.DataFrame) -> dict[str, str]:
     markers = {word: look.marker for word, look in looks_of.items()}
     sns.scatterplot(shown, x="ours", y="place", hue="verdict", palette=colours, style="verdict", markers=markers,
                     s=22, linewidth=0, legend=False, zorder=3, ax=axis)  # fmt: skip
-    axis.set_xlabel("ours over the paper's number", fontsize=SIZE)
     finish_ratio_axis(axis, ticks=5)
-    axis.tick_params(axis="x", labelsize=SIZE)
     axis.grid(False, axis="y")
     return colours
 

@@ -31,7 +31,7 @@ MARKER = 5  # points
 EDGE: dict[str, Any] = {"linewidth": 0.4, "edgecolor": "white"}  # sets apart what lies close together
 BOX = 0.84  # height of a box of a Gantt chart, whose rows are 1 apart
 DIGIT = 0.012  # width of a digit in it, as a share of the axis of a wide figure
-SMALL, MEDIUM = 6.5, 8.0  # points, of numbers in boxes on a phone and else
+NUMBER = 8.0  # points, of a number in a box
 ABOVE: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "bottom", "size": "small"}
 
 
@@ -233,11 +233,10 @@ def draw_gantt(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, lege
         axis.barh(places[chosen], widths[chosen], BOX, rows.loc[chosen, figure.x], color=look.colour, edgecolor="white",
                   linewidth=0.5, label=name)  # fmt: skip
     across = axis.figure.get_figwidth()
-    size = SMALL if across < WIDTH else MEDIUM
-    end, digit = float(rows[figure.end].max()), DIGIT * size / MEDIUM * WIDTH / across
+    end, digit, beside = float(rows[figure.end].max()), DIGIT * WIDTH / across, 0.5 if across >= WIDTH else 0.2
     for text, place, width, start in zip(rows[figure.text] if figure.text else (), places, widths, rows[figure.x]):
-        if not pd.isna(text) and width > digit * (len(f"{text:g}") + 0.5) * end:
-            axis.text(start + width / 2, place, f"{text:g}", ha="center", va="center", size=size)
+        if not pd.isna(text) and width > digit * (len(f"{text:g}") + beside) * end:
+            axis.text(start + width / 2, place, f"{text:g}", ha="center", va="center", size=NUMBER)
     if legend:
         axis.legend()
     axis.set_xlim(0, end)

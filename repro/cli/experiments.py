@@ -178,7 +178,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         fetch, force = not args.dry_run, args.force
         job = prepare_job(args.experiment, args.overrides, args.scale, force, pools, fetch, args.unpublished)
         builds = builds_page(args.experiment, not args.no_report)
-        after = pages_time() if builds else ""
+        after = pages_time(args.experiment) if builds else ""
         if args.dry_run:
             print(json.dumps(plan_rows(plan_runs(job)), indent=1) if args.json else format_plans(job, after))
             return

@@ -99,7 +99,7 @@ def build_pages(paper: str) -> dict[str, str] | None:
 
     if paper not in {**overview.papers(), **overview.across()}:
         return None
-    started, some = time.monotonic(), out.is_dir()
+    started, like = time.monotonic(), pages_built(paper)
     if is_ours(paper):
         build(say=print_progress)
     else:
@@ -108,17 +108,24 @@ def build_pages(paper: str) -> dict[str, str] | None:
     site = build_site(out)
     made = {"page": str(site.page(paper)), "index": str(site.index)}
     user_cache.save_cached("page", key, made)
-    user_cache.save_cached(PAGES_S, some, time.monotonic() - started)
+    user_cache.save_cached(PAGES_S, like, time.monotonic() - started)
     return made
 
 
-def pages_time() -> str:
-    """`, then 2 min for the pages`, as it took on this machine, where the pages of other runs are built or not."""
+def pages_built(paper: str) -> list[bool]:
+    """What the time of `build_pages` depends on: whether all of the project's pages are built, and whether some are."""
+    from repro.core.config_folders import report_folder
+    from repro.core.paths import REPORTS, reports_root
+
+    return [report_folder(paper).parent == REPORTS, reports_root().is_dir()]
+
+
+def pages_time(paper: str) -> str:
+    """`, then 2 min for the pages`, as it took last on this machine."""
     from repro.core import user_cache
-    from repro.core.paths import reports_root
     from repro.launch.progress import format_duration
 
-    seconds = user_cache.load_cached(PAGES_S, reports_root().is_dir())
+    seconds = user_cache.load_cached(PAGES_S, pages_built(paper))
     return f", then {format_duration(seconds) if seconds else 'minutes'} for the pages"
 
 

@@ -24,13 +24,16 @@ def table(entries: Sequence[Untried]) -> pd.DataFrame:
 
 
 def sum_untried(entries: Sequence[Untried]) -> Markdown:
-    """What all that could be estimated takes together: `540 H100-hours, about $3,700; data: ImageNet (ILSVRC12)`; ""
-    without entries."""
+    """What all that could be estimated takes together, the data of all, and how many have no estimate: `540 H100-hours,
+    about $3,700, without 1 that is not estimated; data: ImageNet (ILSVRC12)`; "" where none has one."""
     if not (estimated := [entry for entry in entries if entry.gpu_hours is not None]):
         return Markdown("")
     hours = sum(entry.runs * (entry.gpu_hours or 0) for entry in estimated)
-    data = Markdown("; ").join(Markdown(name) for name in dict.fromkeys(entry.data for entry in estimated))
-    return Markdown("{} H100-hours, about ${}; data: {}").format(_rounded(hours), _rounded(hours * DOLLARS), data)
+    data = Markdown("; ").join(Markdown(name) for name in dict.fromkeys(entry.data for entry in entries))
+    total = Markdown("{} H100-hours, about ${}").format(_rounded(hours), _rounded(hours * DOLLARS))
+    if others := len(entries) - len(estimated):
+        total += Markdown(f", without {others} that {'is' if others == 1 else 'are'} not estimated")
+    return total + Markdown("; data: ") + data
 
 
 def _row(entry: Untried) -> tuple[str, str, str, str, str]:

@@ -139,7 +139,7 @@ class ClaimTables:
 
     @property
     def settling(self) -> list[Markdown]:
-        """What would settle each headline that is not reproduced."""
+        """What would settle headlines that are not reproduced."""
         open_ids = [each.claim.id for each in self.headlines if not each.verdict.as_printed]
         return settling.lines(self.file, open_ids, self.numbers)
 

@@ -8,7 +8,7 @@ from repro.answers.claims.evaluate import compute_numbers
 from repro.answers.claims.stats import DASH
 from repro.answers.claims.value import Value
 from repro.answers.pages.reference import quoted
-from repro.answers.tables.results import Results
+from repro.answers.tables.results import Results, speedup_with_range
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.time_to_target import EpochTime, Target, target_tables
 from repro.records.filters import select_rows
@@ -103,10 +103,11 @@ def speedups(results: Results) -> pd.DataFrame:
                 claim = CLAIMS.get(name, "").format(
                     ms=line["row"].removesuffix(" ms"), over=over.lower(), variant=CALLED.get(line["variant"])
                 )
-                low, high = results.interval(claim, name, kind)
-                entries = {"kind": kind, "source": ", ".join(filter(None, (kind, what))), "low": low, "high": high}
+                estimate = results.estimate(claim, name, kind)
+                entries = {"kind": kind, "source": ", ".join(filter(None, (kind, what)))}
                 sides = (line["variant"], HOROVOD if over == "Horovod" else DEEP500)
-                rows += [case | entries | {"speedup": value} for value in _speedup(group, *sides, line["row"])]
+                each = _speedup(group, *sides, line["row"])
+                rows += [case | entries | speedup_with_range(value, estimate) for value in each]
     return pd.DataFrame(rows)
 
 

@@ -7,14 +7,13 @@ model` is Table I's formulas with the published alpha and beta, for an iteration
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import product
 
 import pandas as pd
 
 from repro.answers.claims.compute import COMPUTING
-from repro.answers.tables.results import Results
+from repro.answers.tables.results import Results, speedup_with_range
 from repro.answers.tables.time_to_target import Target, target_tables
 from repro.core.not_none import not_none
 from repro.records.filters import select_rows
@@ -120,7 +119,7 @@ def efficiency(results: Results) -> pd.DataFrame:
 
 
 def speedups(results: Results) -> pd.DataFrame:
-    """gTop-k's speed-up with 32 workers by kind; low, high: the interval behind the verdict."""
+    """gTop-k's speed-up with 32 workers by kind; low, high, mark: as of `speedup_with_range`."""
     every = (
         select_rows(iterations(results), {"workers": MOST})
         .set_index(["kind", "model", "algorithm"])["seconds"]
@@ -136,17 +135,8 @@ def speedups(results: Results) -> pd.DataFrame:
         if (kind, model) not in every.index:
             continue
         value = speedup(model, over) if kind == PAPER else every[over][kind, model] / every["gTop-k"][kind, model]
-        row = {
-            "over": f"over {over}",
-            "model": model,
-            "kind": kind,
-            "speedup": value,
-            "low": math.nan,
-            "high": math.nan,
-        }
-        if ours := judged.get((over, model, kind)):
-            row |= {"speedup": ours.point, "low": ours.low, "high": ours.high}
-        rows.append(row)
+        about = {"over": f"over {over}", "model": model, "kind": kind}
+        rows.append(about | speedup_with_range(value, judged.get((over, model, kind))))
     return pd.DataFrame(rows).dropna(subset="speedup")
 
 

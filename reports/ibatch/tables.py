@@ -11,8 +11,9 @@ import pandas as pd
 from repro.answers.claims import arithmetic
 from repro.answers.claims.arithmetic import Check, check_numbers
 from repro.answers.claims.stats import TIMES, format_number
+from repro.answers.claims.verdict import Interval
 from repro.answers.pages.reference import Quoted, quoted
-from repro.answers.tables.results import Results
+from repro.answers.tables.results import Results, speedup_with_range
 from repro.answers.tables.runs import row_of
 from repro.records.filters import select_rows
 from repro.records.record import Found
@@ -83,20 +84,20 @@ def speedups(results: Results) -> pd.DataFrame:
     ours = runs.assign(source="simulated, " + runs["testbed"], speedup=runs["nodes"] * runs["alone_s"] / runs["step_s"])
     theirs = [speedup(run.network, run.mode, run.nodes) for run in runs.itertuples()]
     theirs = select_rows(runs.assign(kind="paper", source="paper", speedup=theirs), {"figure": "fig5"})
-    intervals = [_interval(results, run) for run in ours.itertuples()]
-    ours = ours.assign(low=[low for low, _ in intervals], high=[high for _, high in intervals])
+    ranges = [speedup_with_range(run.speedup, _estimate(results, run)) for run in ours.itertuples()]
+    ours = ours.assign(**pd.DataFrame(ranges, ours.index))
     both = pd.concat([ours, theirs.astype({"speedup": float})]).dropna(subset=["speedup"])
     both = both.assign(mode=both["mode"].map(CALLED))
     order = [*NETWORKS.values(), OTHER]
     return both.sort_values("network", key=lambda names: names.map(order.index), kind="stable")
 
 
-def _interval(results: Results, run: Any) -> tuple[float, float]:
-    """The ends of a speed-up by its claim, `vgg19-22k-72-ibatch`; Figure 6's claims are shares of linear speed-up."""
+def _estimate(results: Results, run: Any) -> Interval | None:
+    """Our number of a speed-up by its claim, `vgg19-22k-72-ibatch`; Figure 6's claims are shares of linear speed-up."""
     endings = {name: ending for ending, name in NETWORKS.items()}
     implied = IMPLIED * (run.testbed == OF_26)
     claim = f"{endings.get(run.network)}-{run.nodes}-{run.mode}{implied}"
-    return results.interval(claim, f"{run.figure}{implied}", run.kind)
+    return results.estimate(claim, f"{run.figure}{implied}", run.kind)
 
 
 # --- Figures 3, 4 and 7

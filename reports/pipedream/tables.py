@@ -11,7 +11,7 @@ import pandas as pd
 from repro.answers.claims.compute import median_rates
 from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
-from repro.answers.tables.results import Results
+from repro.answers.tables.results import Results, speedup_with_range
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.time_to_target import EpochTime, Target, target_tables
 from repro.records.filters import select_rows
@@ -40,7 +40,7 @@ CLAIMS = {  # (variant, base) -> the pattern of the claim of this speed-up, one 
     (PIPEDREAM, SINGLE): "*-pipedream", (GIVEN, SINGLE): "*-given", ("straight", BSP): "straight-over-bsp-*",
     (PIPEDREAM, BSP): "*-over-bsp", (PIPEDREAM, ALLREDUCE): "*-over-allreduce",
 }  # fmt: skip
-SPEEDUP = ("row", "kind", "variant", "over", "speedup", "low", "high")
+SPEEDUP = ("row", "kind", "variant", "over", "speedup", "low", "high", "mark")
 OURS = ("simulated", "emulated")  # kinds with runs of Table 1
 SCHEDULES = {  # experiment -> variant -> its figure, and the number of minibatches shown
     "timelines": {"data-parallel": ("Figure 2: data parallelism", 5),
@@ -67,7 +67,7 @@ def rows_of(results: Results, kind: str = "simulated") -> dict[str, Runs]:
 def speedups(results: Results) -> pd.DataFrame:
     """Our and the paper's speed-ups by row, variant, kind and `over`: one machine, BSP, or ring allreduce.
 
-    low, high: the interval behind a verdict.
+    low, high, mark: as of `speedup_with_range`.
     """
     rows = []
     groups = [(kind, row, group) for kind in OURS for row, group in rows_of(results, kind).items()]
@@ -75,9 +75,9 @@ def speedups(results: Results) -> pd.DataFrame:
         rates = median_rates(group)
         for (called, base), (variant, name) in product(BASES.items(), VARIANTS.items()):
             if (speedup := over(rates, row, variant, base)) is not None and variant != base:
-                low, high = results.interval(CLAIMS.get((variant, base), ""), row, kind)
-                rows.append({"row": ROWS[row], "kind": kind, "variant": name, "over": called, "speedup": speedup,
-                             "low": low, "high": high})  # fmt: skip
+                estimate = results.estimate(CLAIMS.get((variant, base), ""), row, kind)
+                about = {"row": ROWS[row], "kind": kind, "variant": name, "over": called}
+                rows.append(about | speedup_with_range(speedup, estimate))
     printed = quoted(PAPER).where(quantity=[*OVER], row=[*ROWS.values()])
     theirs = printed.drop_duplicates(["row", "variant", "quantity"])
     theirs = theirs.assign(kind="paper", over=theirs["quantity"].map(OVER), speedup=theirs["value"].astype(float))

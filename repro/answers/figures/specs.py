@@ -13,7 +13,7 @@ from repro.answers.claims.stats import INFINITY
 from repro.answers.figures import drawing
 from repro.answers.figures import specification as figures
 from repro.answers.figures.looks import display_name
-from repro.answers.figures.specification import Figure, Shown, Table
+from repro.answers.figures.specification import MARK, MEDIAN_DRAW, Figure, Shown, Table
 from repro.answers.pages.files import Files
 from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.reference import quoted
@@ -46,7 +46,7 @@ class Specs:
         rows = figures.rows(figure, table) if len(table) else table
         if not len(rows):
             return Markdown(f"*{figure.title}: not run yet.*")
-        caption, figure = _caption(figure, rows), with_numbers(figure, self.page)
+        caption, figure = _caption(figure, rows) + _median_draws(figure, rows), with_numbers(figure, self.page)
         return self.files.picture(
             partial(drawing.draw_figure, figure, rows), repr(figure), name, figure.alt, caption, rows
         )
@@ -94,6 +94,14 @@ def _caption(shown: Shown, rows: pd.DataFrame) -> str:
     names = map(display_name, dict.fromkeys(rows["kind"])) if "kind" in rows and not in_column else ()
     kinds = "; ".join(f"**{name}**" for name in names)  # a name may have a comma
     return f"{shown.title}{f' ({kinds})' if kinds else ''}. {shown.caption}".strip()
+
+
+def _median_draws(figure: Figure, rows: pd.DataFrame) -> str:
+    """The sentence that names the marks that are not at the best guess; empty where all are."""
+    if MARK not in rows or not (of_draw := rows[MARK] == MEDIAN_DRAW).any():
+        return ""
+    names = rows.loc[of_draw, str(figure.y if figure.kind == "dot" else figure.x)]
+    return f" Median draws, as best guesses lie outside of the bars: {'; '.join(map(str, dict.fromkeys(names)))}."
 
 
 Made = Mapping[str, Callable[[Results], pd.DataFrame]]  # name -> function of a paper's `tables.py`

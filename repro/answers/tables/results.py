@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
 from repro.answers.claims.kept_evidence import evidence_key, judge_with_kept
+from repro.answers.claims.verdict import Interval
 from repro.answers.figures import specification
-from repro.answers.figures.specification import Experiment
+from repro.answers.figures.specification import MARK, MEDIAN_DRAW, Experiment
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import best, grouped
 from repro.core import config_folders
@@ -66,13 +68,13 @@ class Results:
             if each.estimate and fnmatch(each.claim.id, pattern) and experiment in (None, each.claim.experiment)
         ]
 
-    def interval(self, pattern: str, experiment: str, kind: str) -> tuple[float, float]:
-        """(low, high) of our number for the claim of an experiment whose name matches; NaN without one, InputError
-        where several match."""
-        ends = {each.claim.id: each.estimate for each in self.claims(pattern, experiment) if each.kind == kind}
-        if len(ends) > 1:
-            raise InputError(f"claims of {self.paper}: '{pattern}' names {', '.join(ends)} of {experiment}")
-        return next(((each.low, each.high) for each in ends.values() if each), (math.nan, math.nan))
+    def estimate(self, pattern: str, experiment: str, kind: str) -> Interval | None:
+        """Our number for the claim of an experiment whose name matches; None without one, InputError where several
+        match."""
+        judged = {each.claim.id: each.estimate for each in self.claims(pattern, experiment) if each.kind == kind}
+        if len(judged) > 1:
+            raise InputError(f"claims of {self.paper}: '{pattern}' names {', '.join(judged)} of {experiment}")
+        return next(iter(judged.values()), None)
 
     def drawn(self, name: str) -> Sweeps | None:
         """The sweeps that speak to the claims of an experiment or family member; None without any."""
@@ -117,6 +119,15 @@ class Results:
                 numbers.setdefault(group.kind, []).extend(group.records)
             self.others += [] if spec.every_machine else [group for group in groups if group not in chosen]
         self.shown |= {(name, kind): self.runs.only(numbers[kind]) for kind in KINDS if kind in numbers}
+
+
+def speedup_with_range(speedup: float, estimate: Interval | None) -> dict[str, Any]:
+    """The columns of a speed-up in a table: low, high: the range behind its verdict, NaN without one; where a verdict
+    has the median draw in place of the best guess, so has the table (`mark`)."""
+    if estimate is None:
+        return {"speedup": speedup, "low": math.nan, "high": math.nan, MARK: ""}
+    shown = {"speedup": estimate.point, MARK: MEDIAN_DRAW} if estimate.median else {"speedup": speedup, MARK: ""}
+    return shown | {"low": estimate.low, "high": estimate.high}
 
 
 def run_argument(paper: str, claim: Claim, experiments: Mapping[str, Experiment]) -> str:

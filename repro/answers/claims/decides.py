@@ -22,7 +22,7 @@ RARER = 3  # draws with the rarer answer, below which an end of some input has t
 UNITS = {
     "_s_per_byte": (1e9, " ns a byte ({})"),
     "_s": (1e3, " ms ({})"),
-    "_flops": (1e-9, " GFLOP/s of computation ({})"),  # a minibatch, too, is drawn as a rate
+    "_flops": (1e-9, " GFLOP/s ({})"),
 }  # ending of an entry's name -> factor, and unit with the place of the input's name
 
 

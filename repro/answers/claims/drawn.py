@@ -16,6 +16,7 @@ import numpy as np
 from repro.answers.claims import decides, residuals
 from repro.answers.claims.residuals import Residuals
 from repro.answers.tables.runs import Runs
+from repro.core.fields import entry_at
 from repro.core.input_names import describe_names
 from repro.records.identity import Part
 from repro.records.record import Found, ProbeResult, Reached, TrainResult
@@ -24,6 +25,7 @@ from repro.records.units import scale_times
 
 UNKNOWN = Reached.model_construct(train_s=math.nan)  # a target of runs without arithmetic
 NEVER = Reached.model_construct(train_s=math.inf, iteration=math.inf)
+MINIBATCH, BATCH = "minibatch", "batch"  # the input, and the entry that it stands for
 ERRORS = 64  # draws of the validated error for runs without assumed inputs
 
 
@@ -74,12 +76,17 @@ class Sweeps:
 
     @cached_property
     def entries(self) -> Mapping[str, Mapping[int, tuple[str, Any]]]:
-        """Input -> draw -> its first entry, and that entry's value: the same in all sweeps that have the input."""
+        """Input -> draw -> its first entry, and that entry's value: the same in all sweeps that have the input.
+
+        A minibatch is that of a machine in samples (`samples_a_machine`).
+        """
         entries: dict[str, dict[int, tuple[str, Any]]] = {}
         for each in self.sweeps:
             for draw in each.draws:
                 for name, drawn in draw.values.items():
-                    entries.setdefault(name, {}).setdefault(draw.number, next(iter(drawn.items())))
+                    first = next(iter(drawn.items()))
+                    of_machine = samples_a_machine(each.run, *first) if name == MINIBATCH else first
+                    entries.setdefault(name, {}).setdefault(draw.number, of_machine)
         return entries
 
     def inputs(self, draws: Collection[int]) -> Mapping[str, tuple[str, Sequence[Any]]]:
@@ -105,6 +112,15 @@ class Sweeps:
         return decides.turning_value(
             [*holds.values()], {words.get(name, name): drawn for name, drawn in self.inputs(holds).items()}
         )
+
+
+def samples_a_machine(run: Found, entry: str, value: float) -> tuple[str, float]:
+    """The minibatch of a machine at a draw, in samples: of all machines' minibatch, or of the rate of computation in
+    whose place it is drawn: at half the configured rate, twice the configured minibatch takes as long."""
+    identity, each = run.identity, run.identity.batch / run.identity.workers
+    if entry == BATCH:
+        return BATCH, value / identity.workers
+    return BATCH, each * entry_at(identity.model_dump(mode="json"), entry) / value
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from repro.answers.claims.drawn import Drawn, Sweeps
+from repro.answers.claims.drawn import Drawn
 from repro.answers.claims.stats import DASH, format_number
 from repro.core.fields import entry_at
 from repro.core.input_names import describe_names
@@ -23,11 +23,14 @@ def assumed_inputs(paper: str, sweeps: Iterable[Drawn]) -> pd.DataFrame:
     for sweep in sweeps:
         identity = sweep.run.identity
         configured, sources = identity.model_dump(mode="json"), identity.testbed.options.get("inputs") or {}
-        for name, of_draws in Sweeps([sweep]).entries.items():
-            entry = next(iter(of_draws.values()))[0]
+        first: dict[str, list[tuple[str, Any]]] = defaultdict(list)
+        for name, entries in (item for draw in sweep.draws for item in draw.values.items()):
+            first[name].append(next(iter(entries.items())))
+        for name, of_draws in first.items():
+            entry = of_draws[0][0]
             source = _source(sources.get(name) or {}) or f"`repro show {paper}/EXPERIMENT --config`"
             row = (words.get(name, name), entry, _text(entry_at(configured, entry)), source)
-            drawn[row] += [value for path, value in of_draws.values() if path == entry]
+            drawn[row] += [value for path, value in of_draws if path == entry]
             experiments[row].append(identity.experiment)
     return pd.DataFrame(
         [

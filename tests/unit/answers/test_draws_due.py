@@ -11,6 +11,7 @@ import pytest
 from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.draws_due import DrawsOfClaim, sides_of, wanted_draws
 from repro.answers.claims.evaluate import ConditionalVerdict
+from repro.answers.claims.stats import format_number
 from repro.answers.claims.verdict import OPEN, Share, Verdict
 from repro.cli.main import main
 from repro.core.paths import reference_root
@@ -91,6 +92,14 @@ def test_what_decides_a_claim_is_asked_of_the_draws_of_its_sides_whatever_others
     sweeps = Sweeps([Drawn(run, draws(64)), Drawn(run, other)])
     assert sweeps.decided_by({n: 2.0 * n for n in range(64)}) == "beta"
     assert sweeps.turns_at({n: n < 32 for n in range(64)}).endswith("(time to send a byte)")
+
+
+def test_a_minibatch_drawn_as_a_rate_decides_in_samples_of_a_machine():
+    run = next(run for run in catalogue.runs("ibatch", reference_root()) if run.identity.testbed.name == "paper/ibatch")
+    rate, each = run.identity.testbed.device["peak_flops"], run.identity.batch / run.identity.workers
+    draws = [Draw(n, {"minibatch": {"testbed.device.peak_flops": rate * (n + 1) / 64}}, {}) for n in range(64)]
+    fast = Sweeps([Drawn(run, draws)]).turns_at({n: n >= 32 for n in range(64)})
+    assert fast == f"below {format_number(each * 64 / 32.5, 2)} (samples of a machine's minibatch)"
 
 
 def test_the_command_names_an_experiment_that_can_be_drawn(capsys):

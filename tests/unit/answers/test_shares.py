@@ -253,8 +253,8 @@ def test_an_answer_turns_at_the_value_of_the_input_that_separates_its_draws():
     assert decides.turning_value(noisy, inputs) == "above 500 ms (alpha)"
     wires = {"wire": ("strategy.wire", ["float32", "float16"] * 32)}
     assert decides.turning_value([n % 2 == 1 for n in range(64)], wires) == "at float16 (wire)"
-    rates = {"minibatch": ("testbed.device.peak_flops", [1e10 * (1 + x) for x in a])}  # drawn as a rate
-    assert decides.turning_value([x > 0.5 for x in a], rates) == "above 15 GFLOP/s of computation"
+    rates = {"utilisation": ("testbed.device.peak_flops", [1e10 * (1 + x) for x in a])}
+    assert decides.turning_value([x > 0.5 for x in a], rates) == "above 15 GFLOP/s (utilisation)"
     some = {"merge": ("testbed.merge_s_per_byte", [None, 1e-9] * 32)}  # None is no value where an answer may hold
     assert decides.turning_value([n % 2 == 0 for n in range(64)], some) == ""
     assert decides.turning_value([n % 2 == 1 for n in range(64)], some) == "at 1e-09 (merge)"

@@ -91,8 +91,10 @@ def _place(rows: pd.Series) -> pd.Series:
 
 
 def saved_bytes(results: Results) -> pd.DataFrame:
-    """The share of BSP's bytes a sample that PipeDream saves, in our configuration and in the printed one; the
-    paper's."""
+    """The share of BSP's bytes a sample that PipeDream saves, in our configuration and in the printed one.
+
+    The paper's is of the printed one, and of ours too where both are the same.
+    """
     rows = []
     for kind in OURS:
         for row, group in rows_of(results, kind).items():
@@ -102,9 +104,11 @@ def saved_bytes(results: Results) -> pd.DataFrame:
             rows += [{"row": ROWS[row], "kind": kind, "variant": VARIANTS[name], "saved": share}
                      for name, share in saved.items()]  # fmt: skip
     printed = quoted(PAPER).where(quantity=contradictions.REDUCTION)
-    theirs = printed.assign(kind="paper", saved=printed["value"].astype(float) / 100)
+    theirs = printed.assign(kind="paper", variant=VARIANTS[GIVEN], saved=printed["value"].astype(float) / 100)
+    ours = configurations(results).query("printed == found")["row"]
+    same = theirs[theirs["row"].isin(ours)].assign(variant=VARIANTS[PIPEDREAM])
     columns = ["row", "kind", "variant", "saved"]
-    every = pd.concat([theirs[columns], pd.DataFrame(rows, columns=columns)])
+    every = pd.concat([theirs[columns], same[columns], pd.DataFrame(rows, columns=columns)])
     return select_rows(every, {"row": ROWS.values()}).sort_values("row", key=_place, kind="stable")
 
 

@@ -59,6 +59,9 @@ def test_bars_of_table_1_are_the_reference_s_rates_and_the_paper_s_numbers(page,
     for row in ("VGG16, 16 (A)", "S2VT, 4 (A)"):
         value = quoted("pipedream").value("Table 1", row, "BSP", "speed-up over 1 machine")
         assert bars[row, "BSP", "paper"] == value
+    # the paper's share of bytes is of its own configuration: 2-1-1, and 7-1, which is ours too
+    printed = csv(page, "bytes").query("kind == 'paper'").groupby("row")["variant"].agg(set)
+    assert printed["VGG16, 4 (A)"] == {"PipeDream, as printed"} != printed["VGG16, 8 (A)"]
 
 
 def test_the_interval_of_a_speed_up_is_that_of_its_claim_and_of_no_other_with_the_same_variants(page):

@@ -22,13 +22,14 @@ from repro.answers.tables.results import Results
 from repro.answers.tables.runs import Runs
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
-from repro.records.kinds import SIMULATED
+from repro.records.kinds import EMULATED, SIMULATED
 from repro.records.record import Found
 from repro.records.variants import WORKSPACE, user_changes
 
 TABLE = "time_to_target"  # of a page, and of the overview
 NOT_REACHED = "not reached"
-REACHED, EPOCHS_TO, SOONER = "seeds that reach it", "epochs to it", "to the target: times as fast"  # columns as text
+REACHED, EPOCHS_TO = "seeds that reach it", "epochs to it"  # columns as text
+FASTER, SOONER = "an epoch: times as fast", "to the target: times as fast"
 EPOCHS, TIME = "by epochs", "by time"  # panels of a figure
 
 
@@ -76,7 +77,7 @@ def compare_epochs(epochs: Mapping[int, float], base: Mapping[int, float]) -> di
 def tabulate_targets(results: Results, targets: Sequence[Target]) -> pd.DataFrame:
     """A row a target and variant: workload, target, variant, baseline (whether it is), kind, seeds, reached (of them);
     each with `_low` and `_high`: epochs, epoch_s, seconds, and the baseline's over the variant's in them, `fewer`,
-    `faster` and `sooner`.
+    `faster` and `sooner`; emulated: `faster` of emulated runs, NaN without any.
 
     Raises InputError where the baseline of committed runs never reaches a target.
     """
@@ -85,12 +86,13 @@ def tabulate_targets(results: Results, targets: Sequence[Target]) -> pd.DataFram
 
 class Trained(NamedTuple):
     """A variant's runs by seed, epochs to the target by seed, and seconds of an epoch: as configured, and by draw; no
-    draws where inputs are assumed that were not drawn."""
+    draws where inputs are assumed that were not drawn. emulated_s: those of emulated runs, NaN without any."""
 
     runs: Mapping[int, Found]
     epochs: Mapping[int, float]
     epoch_s: float
     draws_s: Mapping[int, float]
+    emulated_s: float
 
 
 def _rows(results: Results, target: Target) -> Iterator[dict[str, Any]]:
@@ -110,6 +112,7 @@ def _rows(results: Results, target: Target) -> Iterator[dict[str, Any]]:
             "kind": SIMULATED,
             "seeds": len(variant.epochs),
             "reached": sum(map(math.isfinite, variant.epochs.values())),
+            EMULATED: base.emulated_s / variant.emulated_s,
         } | {
             f"{column}{end}": number
             for column, ends in numbers.items()
@@ -193,10 +196,11 @@ def check_reached(target: Target, base: Trained) -> None:
 
 def _epoch_times(
     results: Results, target: Target, name: str, runs: Mapping[int, Found]
-) -> tuple[float, dict[int, float]] | None:
-    """Seconds of an epoch as configured, and by draw; None without runs."""
+) -> tuple[float, dict[int, float], float] | None:
+    """The last three entries of `Trained`; None without runs."""
     experiment, variant, machines = target.times.get(name) or EpochTime(target.experiment, name)
-    by = (target.examples or _examples(next(iter(runs.values())))) / machines
+    first = next(iter(runs.values()))
+    by = (target.examples or first.identity.batch * (first.training.iterations_per_epoch or math.nan)) / machines
     simulated, sweeps = results.find(experiment, SIMULATED), results.drawn(experiment)
     if simulated is None:
         return None
@@ -204,20 +208,17 @@ def _epoch_times(
     configured = simulated.seeds(variant) or (sweeps.configured.seeds(variant) if sweeps else {})
     if not configured:
         return None
-    epoch_s = by * fmean(map(_example_s, configured.values()))
+    emulated = results.find(experiment, EMULATED)
+    epoch_s, emulated_s = by * _example_s(configured), by * _example_s(emulated.seeds(variant) if emulated else {})
     if drawn is simulated and reason_without_draws(simulated):
-        return epoch_s, {}
+        return epoch_s, {}, emulated_s
     at_draws = results.evaluator.runs_at_draws(drawn, results.evaluator.errors_for(simulated))
-    return epoch_s, {draw: by * _example_s(run) for draw, run in at_draws.seeds(variant).items()}
+    return epoch_s, {draw: by * _example_s({draw: run}) for draw, run in at_draws.seeds(variant).items()}, emulated_s
 
 
-def _examples(run: Found) -> float:
-    """Training examples of an epoch."""
-    return run.identity.batch * float(run.training.iterations_per_epoch or math.nan)
-
-
-def _example_s(run: Found) -> float:
-    return run.training.step.mean_s / run.identity.batch
+def _example_s(runs: Mapping[int, Found]) -> float:
+    """Seconds of an example: the mean of runs; NaN without any."""
+    return fmean(run.training.step.mean_s / run.identity.batch for run in runs.values()) if runs else math.nan
 
 
 # --- as text, and as curves
@@ -248,18 +249,15 @@ def describe_targets(table: pd.DataFrame) -> list[dict[str, str]]:
                     "workload": row["workload"],
                     "target": format_number(row["target"]),
                     "strategy; baseline": f"{row['variant']}; {base['variant']}",
-                    REACHED: f"{_reached(row)}; {_reached(base)}",
+                    REACHED: f"{row['reached']} of {row['seeds']}; {base['reached']} of {base['seeds']}",
                     EPOCHS_TO: f"{_epochs(row)}; {_epochs(base)}",
                     "times fewer epochs": _ratio(row, "fewer"),
-                    "an epoch: times as fast": _ratio(row, "faster"),
+                    FASTER: _ratio(row, "faster")
+                    + ("" if math.isnan(row["emulated"]) else f"; {EMULATED} {_ratio(row, EMULATED)}"),
                     SOONER: _ratio(row, "sooner"),
                 }
             )
     return shown
-
-
-def _reached(row: pd.Series) -> str:
-    return f"{row['reached']} of {row['seeds']}"
 
 
 def _epochs(row: pd.Series) -> str:

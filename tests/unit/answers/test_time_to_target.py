@@ -7,7 +7,15 @@ from types import SimpleNamespace
 import pytest
 
 from repro.answers.tables.runs import Runs
-from repro.answers.tables.time_to_target import EPOCHS_TO, REACHED, SOONER, Target, describe_targets, tabulate_targets
+from repro.answers.tables.time_to_target import (
+    EPOCHS_TO,
+    FASTER,
+    REACHED,
+    SOONER,
+    Target,
+    describe_targets,
+    tabulate_targets,
+)
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
 from repro.core.phases import PHASES
@@ -33,13 +41,17 @@ def run_of(variant, seed, step_s, scores, **testbed):
     )
 
 
-def results_of(*runs, at_draws=None, root=None):
+def results_of(*runs, at_draws=None, emulated=(), root=None):
     """What the tables ask of a paper's results; at_draws: the runs at draws of their inputs."""
+    of_kind = {"simulated": Runs.of(runs), "emulated": Runs.of(emulated)}
     group, drawn = Runs.of(runs), Runs.of(at_draws or runs)
     sweeps = SimpleNamespace(configured=group) if at_draws else None
     evaluator = SimpleNamespace(errors_for=lambda runs: None, runs_at_draws=lambda of, errors: drawn)
     return SimpleNamespace(
-        find=lambda name, kind: group, drawn=lambda name: sweeps, evaluator=evaluator, root=root or Path("results")
+        find=lambda name, kind: of_kind[kind] or None,
+        drawn=lambda name: sweeps,
+        evaluator=evaluator,
+        root=root or Path("results"),
     )
 
 
@@ -48,7 +60,13 @@ def test_fewer_epochs_and_faster_ones_are_told_apart_and_multiply():
     runs += [run_of("fast", seed, 0.1, [0.1, 0.5, 0.6, 0.7, 0.8]) for seed in (0, 1)]
     draws = [run_of(name, draw, step_s * (0.5 + draw / 64), [0]) for name, step_s in (("slow", 0.4), ("fast", 0.1))
              for draw in range(64)]  # fmt: skip
-    row = tabulate_targets(results_of(*runs, at_draws=draws), [TARGET]).iloc[1]
+    emulated = [run_of(name, 0, step_s, [0]) for name, step_s in (("slow", 0.6), ("fast", 0.1))]
+    table = tabulate_targets(results_of(*runs, at_draws=draws, emulated=emulated), [TARGET])
+    [text], row = describe_targets(table), table.iloc[1]
+    assert (
+        row["emulated"] == pytest.approx(6.0)
+        and text[FASTER] == "4.00\N{MULTIPLICATION SIGN}; emulated 6.00\N{MULTIPLICATION SIGN}"
+    )
     assert (row["epochs"], row["fewer"]) == (4, 0.5)
     assert row["epoch_s"] == pytest.approx(10 * 0.1) and row["seconds"] == pytest.approx(4 * 10 * 0.1)
     # paired: a draw that makes both slower does not widen the range of their ratio

@@ -99,12 +99,16 @@ def most_seeds(claim: Claim) -> int:
 
 
 def describe_runs(runs: Sequence[Found]) -> str:
-    """`21 runs of 5 epochs, 3 seeds`"""
+    """`6 runs of 12 epochs, 1 or 3 seeds`: the seeds of each variant"""
     if not runs:
         return "never"
     epochs = " or ".join(dict.fromkeys(format_number(float(run.identity.epochs or 0), 2) for run in runs))
-    seeds = len({run.identity.seed for run in runs})
-    return f"{len(runs)} run{'s' * (len(runs) > 1)} of {epochs} epochs, {seeds} seed{'s' * (seeds > 1)}"
+    seeds: dict[str, set[int]] = {}
+    for run in runs:
+        seeds.setdefault(run.identity.variant, set()).add(run.identity.seed)
+    counts = sorted({len(each) for each in seeds.values()})
+    each = f"{' or '.join(map(str, counts))} seed{'s' * (counts[-1] > 1)}"
+    return f"{len(runs)} run{'s' * (len(runs) > 1)} of {epochs} epochs, {each}"
 
 
 def hours_of(runs: Iterable[Found]) -> tuple[float, float]:

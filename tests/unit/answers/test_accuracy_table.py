@@ -31,6 +31,11 @@ def test_differences_of_accuracies_are_points_and_one_seed_is_called_one_seed():
     assert [accuracy_table.describe_seeds(each) for each in (single, several)] == ["one seed", "3 pairs"]
 
 
+def test_seeds_of_a_baseline_are_not_those_of_a_variant_that_ran_once():
+    runs = [run_of("slow", seed, 0.1, [0.1, 0.8]) for seed in range(3)] + [run_of("fast", 0, 0.1, [0.1, 0.8])]
+    assert accuracy_matrix.describe_runs(runs).endswith(", 1 or 3 seeds")
+
+
 def test_a_share_of_a_loss_is_a_percentage_though_it_is_about_accuracy():
     share = CLAIM.paper.model_copy(update={"low": None, "high": 0.0, "unit": "%"})
     assert wording.value(share, 0.4128, "accuracy") == wording.value(share, 0.4128, "time") == "41.3"

@@ -33,8 +33,9 @@ def forest_picture(files: Files, rows: pd.DataFrame, title: str) -> Markdown:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items())
     alt = f"A line for each headline claim with our number over the paper's, and the verdict: {counts}."
     caption = (
-        "Marks are our number over the paper's, or the middle of its range (grey box), with the range of nine in ten "
-        "[draws](index.md#legend), or of all seeds (of one: the test set's error). A bar stands at no effect."
+        "Marks: ours over the paper's number, the middle of its range (grey box) or, where it prints words, the bound "
+        "that counts for them; with the range of nine in ten [draws](index.md#legend), or of all seeds (of one: the "
+        "test set's error). A bar stands at no effect."
     )
     return files.picture(partial(draw_forest, rows, title), title, "headlines", fit_cell(alt), caption, rows)
 
@@ -58,7 +59,7 @@ def draw_forest(rows: pd.DataFrame, title: str, width: float = looks.WIDTH) -> A
     colours = _draw_marks(axis, shown)
     size = SIZE if wide else CARD_SIZE
     axis.set(ylim=(lines - 0.4, -0.6), ylabel="")
-    axis.set_xlabel("ours over the paper's number", fontsize=size)
+    axis.set_xlabel("ours over the paper's number,\nor over the bound that counts", fontsize=size)
     axis.tick_params(axis="x", labelsize=size)
     (_write_columns if wide else _write_names)(axis, shown, heads, colours)
     figure.suptitle(title, x=0.01, ha="left", fontsize=10)

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from repro.answers.claims.compute import median_rates
+from repro.answers.claims.value import Value
 from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Results, speedup_with_range
@@ -35,11 +36,6 @@ VARIANTS = {"model-parallel": "model parallelism", "straight": "straight pipelin
             GIVEN: "PipeDream, as printed", ASP: "ASP"}  # fmt: skip
 OVER = {contradictions.OVER_ONE: "one machine", contradictions.OVER_BSP: "BSP"}
 BASES = {"one machine": SINGLE, "BSP": BSP, "ring allreduce": ALLREDUCE}
-CLAIMS = {  # (variant, base) -> the pattern of the claim of this speed-up, one an experiment
-    ("model-parallel", SINGLE): "model-parallel-*", ("straight", SINGLE): "straight-?", (BSP, SINGLE): "*[ab]-bsp",
-    (PIPEDREAM, SINGLE): "*-pipedream", (GIVEN, SINGLE): "*-given", ("straight", BSP): "straight-over-bsp-*",
-    (PIPEDREAM, BSP): "*-over-bsp", (PIPEDREAM, ALLREDUCE): "*-over-allreduce",
-}  # fmt: skip
 SPEEDUP = ("row", "kind", "variant", "over", "speedup", "low", "high", "mark")
 OURS = ("simulated", "emulated")  # kinds with runs of Table 1
 SCHEDULES = {  # experiment -> variant -> its figure, and the number of minibatches shown
@@ -75,7 +71,8 @@ def speedups(results: Results) -> pd.DataFrame:
         rates = median_rates(group)
         for (called, base), (variant, name) in product(BASES.items(), VARIANTS.items()):
             if (speedup := over(rates, row, variant, base)) is not None and variant != base:
-                estimate = results.estimate(CLAIMS.get((variant, base), ""), row, kind)
+                value = Value(verb="ratio", column="samples_per_s", of={"variant": variant}, over={"variant": base})
+                estimate = results.estimate_of(value, row, kind)
                 about = {"row": ROWS[row], "kind": kind, "variant": name, "over": called}
                 rows.append(about | speedup_with_range(speedup, estimate))
     printed = quoted(PAPER).where(quantity=[*OVER], row=[*ROWS.values()])

@@ -10,11 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from repro.answers.claims.claims import Claim, File
+from repro.answers.claims.claims import Claim, File, Paper, Tolerance
 from repro.answers.claims.drawn import Drawn, Sweeps
-from repro.answers.claims.evaluate import ClaimVerdict
+from repro.answers.claims.evaluate import ClaimVerdict, evidence_interval
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
 from repro.answers.claims.kept_evidence import evidence_key, judge_with_kept
+from repro.answers.claims.value import Value
 from repro.answers.claims.verdict import Interval
 from repro.answers.figures import specification
 from repro.answers.figures.specification import MARK, MEDIAN_DRAW, Experiment
@@ -75,6 +76,14 @@ class Results:
         if len(judged) > 1:
             raise InputError(f"claims of {self.paper}: '{pattern}' names {', '.join(judged)} of {experiment}")
         return next(iter(judged.values()), None)
+
+    def estimate_of(self, value: Value, experiment: str, kind: str) -> Interval | None:
+        """Our number of a time or of a ratio of times, as a claim has it, also where no claim is on it; None without
+        runs of this kind."""
+        about: dict[str, Any] = {"about": "time", "paper": Paper(low=0, shown="-"), "tolerance": Tolerance()}
+        claim = Claim(id="-", text="-", source="-", experiment=experiment, value=value, **about)
+        evidence = self.evaluator.evidence(claim, kind)
+        return evidence_interval(claim, evidence) if evidence and evidence.values else None
 
     def drawn(self, name: str) -> Sweeps | None:
         """The sweeps that speak to the claims of an experiment or family member; None without any."""

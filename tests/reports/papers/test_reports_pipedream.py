@@ -14,7 +14,6 @@ from repro.answers.figures import schedules
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.time_to_target import epochs_to, tabulate_targets
-from repro.core.errors import InputError
 from repro.core.paths import reference_root
 from repro.records import catalogue
 from repro.records.tables import build_table
@@ -72,8 +71,8 @@ def test_the_interval_of_a_speed_up_is_that_of_its_claim_and_of_no_other_with_th
     for name in ("table1", "over-bsp"):  # a best guess outside of its bar gives way to the median draw, as in verdicts
         barred = csv(page, name).dropna(subset="low")
         assert ((barred["low"] <= barred["speedup"]) & (barred["speedup"] <= barred["high"])).all()
-    with pytest.raises(InputError, match="vgg16-4a-over-bsp"):
-        page.results.estimate("vgg16-4a-*", "table1-vgg16-4a", "simulated")
+    alexnet = csv(page, "table1").query("row == 'AlexNet, 8 (B)'")  # no claim is on it: the paper prints no number
+    assert (alexnet["low"] < alexnet["high"]).all()
 
 
 def test_lines_of_figure_1_are_the_reference_s_phases(page, runs):

@@ -9,7 +9,6 @@ from repro.answers.claims.stats import DASH
 from repro.answers.claims.value import Value
 from repro.answers.pages.reference import quoted
 from repro.answers.tables.results import Results, speedup_with_range
-from repro.answers.tables.runs import Runs
 from repro.answers.tables.time_to_target import EpochTime, Target, target_tables
 from repro.records.filters import select_rows
 from repro.records.run_columns import run_row
@@ -32,10 +31,6 @@ FIGURES = {
     "Figure 12": {"fig12": ""},
     "Figure 13": {"fig13": "", "fig13-scaling": "full size"},
 }
-# experiment -> the claim of a speed-up, by delay, baseline and variant
-CLAIMS = {"fig10": "hyperplane-{ms}", "fig10-padded": "padded-{ms}", "fig11": "resnet50-{ms}-{over}",
-          "fig12": "resnet32-{variant}-speedup", "fig13-scaling": "ucf101-{variant}-speedup"}  # fmt: skip
-CALLED = {"eager-SGD (solo)": "solo", "eager-SGD (majority)": "majority"}  # in names of claims
 
 
 def table1(results: Results) -> pd.DataFrame:
@@ -100,22 +95,19 @@ def speedups(results: Results) -> pd.DataFrame:
         rows.append(case | {"kind": "paper", "source": "paper", "speedup": float(line["value"])})
         for name, what in FIGURES[line["place"]].items():
             for kind, group in results.of(name).items():
-                claim = CLAIMS.get(name, "").format(
-                    ms=line["row"].removesuffix(" ms"), over=over.lower(), variant=CALLED.get(line["variant"])
-                )
-                estimate = results.estimate(claim, name, kind)
-                entries = {"kind": kind, "source": ", ".join(filter(None, (kind, what)))}
                 sides = (line["variant"], HOROVOD if over == "Horovod" else DEEP500)
-                each = _speedup(group, *sides, line["row"])
-                rows += [case | entries | speedup_with_range(value, estimate) for value in each]
+                value = _speedup(*sides, line["row"])
+                estimate = results.estimate(value, name, kind)
+                entries = {"kind": kind, "source": ", ".join(filter(None, (kind, what)))}
+                of_seeds = compute_numbers(value, group).values.values()
+                rows += [case | entries | speedup_with_range(each, estimate) for each in of_seeds]
     return pd.DataFrame(rows)
 
 
-def _speedup(group: Runs, variant: str, base: str, delay: str) -> list[float]:
-    """Seconds of an iteration of `base` over those of a variant, one a seed; their names may end in the delay."""
+def _speedup(variant: str, base: str, delay: str) -> Value:
+    """Seconds of an iteration of `base` over those of a variant; their names may end in the delay."""
     of_side, over_side = ({"variant": [name, f"{name} {delay}"]} for name in (variant, base))
-    speedup = Value(verb="speedup", column="step_s", of=of_side, over=over_side)
-    return list(compute_numbers(speedup, group).values.values())
+    return Value(verb="speedup", column="step_s", of=of_side, over=over_side)
 
 
 def losses(results: Results) -> pd.DataFrame:

@@ -11,6 +11,7 @@ import pandas as pd
 from repro.answers.claims import arithmetic
 from repro.answers.claims.arithmetic import Check, check_numbers
 from repro.answers.claims.stats import TIMES, format_number
+from repro.answers.claims.value import Value
 from repro.answers.claims.verdict import Interval
 from repro.answers.pages.reference import Quoted, quoted
 from repro.answers.tables.results import Results, speedup_with_range
@@ -71,7 +72,10 @@ def speedups(results: Results) -> pd.DataFrame:
     It is a ratio of samples a second to a single node's: every node computes its own minibatch in an iteration.
     """
     every = (each for figure in ("fig5", "fig6") for each in _runs(results, figure))
-    runs = pd.DataFrame([about | {"step_s": run.training.step.mean_s} for about, run in every])
+    runs = pd.DataFrame(
+        about | {"experiment": run.identity.experiment, "variant": run.label, "step_s": run.training.step.mean_s}
+        for about, run in every
+    )
     if runs.empty:
         return runs
     alone = (
@@ -93,11 +97,10 @@ def speedups(results: Results) -> pd.DataFrame:
 
 
 def _estimate(results: Results, run: Any) -> Interval | None:
-    """Our number of a speed-up by its claim, `vgg19-22k-72-ibatch`; Figure 6's claims are shares of linear speed-up."""
-    endings = {name: ending for ending, name in NETWORKS.items()}
-    implied = IMPLIED * (run.testbed == OF_26)
-    claim = f"{endings.get(run.network)}-{run.nodes}-{run.mode}{implied}"
-    return results.estimate(claim, f"{run.figure}{implied}", run.kind)
+    """Our number of a speed-up over a single node."""
+    of_side, over_side = ({"experiment": run.experiment, "variant": label} for label in (run.variant, SINGLE))
+    value = Value(verb="ratio", column="samples_per_s", of=of_side, over=over_side)
+    return results.estimate(value, f"{run.figure}{IMPLIED * (run.testbed == OF_26)}", run.kind)
 
 
 # --- Figures 3, 4 and 7

@@ -72,7 +72,7 @@ def speedups(results: Results) -> pd.DataFrame:
         for (called, base), (variant, name) in product(BASES.items(), VARIANTS.items()):
             if (speedup := over(rates, row, variant, base)) is not None and variant != base:
                 value = Value(verb="ratio", column="samples_per_s", of={"variant": variant}, over={"variant": base})
-                estimate = results.estimate_of(value, row, kind)
+                estimate = results.estimate(value, row, kind)
                 about = {"row": ROWS[row], "kind": kind, "variant": name, "over": called}
                 rows.append(about | speedup_with_range(speedup, estimate))
     printed = quoted(PAPER).where(quantity=[*OVER], row=[*ROWS.values()])

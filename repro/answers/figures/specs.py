@@ -100,8 +100,9 @@ def _median_draws(figure: Figure, rows: pd.DataFrame) -> str:
     """The sentence that names the marks that are not at the best guess; empty where all are."""
     if MARK not in rows or not (of_draw := rows[MARK] == MEDIAN_DRAW).any():
         return ""
-    names = rows.loc[of_draw, str(figure.y if figure.kind == "dot" else figure.x)]
-    return f" Median draws, as best guesses lie outside of the bars: {'; '.join(map(str, dict.fromkeys(names)))}."
+    column = str(figure.y if figure.kind == "dot" else figure.x)
+    names = (f"{figure.labels.get(column, '')} {name}".strip() for name in rows.loc[of_draw, column].unique())
+    return f" Median draws, as best guesses lie outside of nine in ten: {'; '.join(names)}."
 
 
 Made = Mapping[str, Callable[[Results], pd.DataFrame]]  # name -> function of a paper's `tables.py`

@@ -22,7 +22,7 @@ from repro.answers.figures.specification import MARK, MEDIAN_DRAW, Experiment
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import best, grouped
 from repro.core import config_folders
-from repro.core.errors import InputError, unknown_name
+from repro.core.errors import unknown_name
 from repro.core.paths import results_root
 from repro.records import catalogue
 from repro.records.identity import Identity
@@ -69,21 +69,13 @@ class Results:
             if each.estimate and fnmatch(each.claim.id, pattern) and experiment in (None, each.claim.experiment)
         ]
 
-    def estimate(self, pattern: str, experiment: str, kind: str) -> Interval | None:
-        """Our number for the claim of an experiment whose name matches; None without one, InputError where several
-        match."""
-        judged = {each.claim.id: each.estimate for each in self.claims(pattern, experiment) if each.kind == kind}
-        if len(judged) > 1:
-            raise InputError(f"claims of {self.paper}: '{pattern}' names {', '.join(judged)} of {experiment}")
-        return next(iter(judged.values()), None)
-
-    def estimate_of(self, value: Value, experiment: str, kind: str) -> Interval | None:
+    def estimate(self, value: Value, experiment: str, kind: str) -> Interval | None:
         """Our number of a time or of a ratio of times, as a claim has it, also where no claim is on it; None without
-        runs of this kind."""
+        runs of this kind, or without draws of inputs that are assumed."""
         about: dict[str, Any] = {"about": "time", "paper": Paper(low=0, shown="-"), "tolerance": Tolerance()}
         claim = Claim(id="-", text="-", source="-", experiment=experiment, value=value, **about)
         evidence = self.evaluator.evidence(claim, kind)
-        return evidence_interval(claim, evidence) if evidence and evidence.values else None
+        return evidence_interval(claim, evidence) if evidence and evidence.values and not evidence.not_drawn else None
 
     def drawn(self, name: str) -> Sweeps | None:
         """The sweeps that speak to the claims of an experiment or family member; None without any."""

@@ -56,7 +56,10 @@ def test_figures_are_pdfs_too_from_when_that_is_asked_for(tmp_path, drawn):
     assert not [path for path in first if path.suffix == ".pdf"] and "[PDF]" not in page.read_text()
     (page, *both) = build("pipesgd", results, out, pdf=True)
     of = {suffix: {path.stem for path in both if path.suffix == suffix} for suffix in (".png", ".pdf")}
-    assert of[".pdf"] == {name for name in of[".png"] if not name.endswith("-narrow")} and "[PDF](figures/pipesgd/" in page.read_text()
+    assert (
+        of[".pdf"] == {name for name in of[".png"] if not name.endswith("-narrow")}
+        and "[PDF](figures/pipesgd/" in page.read_text()
+    )
     assert build("pipesgd", results, out) == [page, *both]
 
 

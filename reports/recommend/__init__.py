@@ -13,7 +13,7 @@ from repro.answers.claims.stats import format_percent
 from repro.answers.pages.files import Files
 from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.render import template, write_page
-from repro.answers.ranking import against, cells
+from repro.answers.ranking import against, cells, form_errors
 from repro.answers.ranking.against import Compared, Contest, Emulated, Intervals
 from repro.answers.ranking.calibration import committed_calibration, kept_out
 from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates, tied_names
@@ -22,6 +22,7 @@ from repro.answers.ranking.in_map import describe_pays
 from repro.answers.ranking.written import read_written
 from repro.core import user_files
 from repro.reports.recommend import figures
+from repro.reports.recommend.emulated import emulated_shown, format_short
 
 PAGE = "recommend"
 ADVICE, SIMPLEST = "what the tool says to use", "always the simplest to use"  # rules
@@ -56,6 +57,8 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "kept_inside": format_percent(kept.coverage),
         "judged": files.table(judged_table(groups), "judged"),
         "winners": files.table(winners_table(right), "winners", left=["rule"]),
+        "forms": files.table(forms_table(), "forms"),
+        "unranked": [each.label for each in read_candidates().values() if not each.ranked],
         "residuals": files.table(residuals_table(published), "residuals"),
         "outside": files.table(outside_table(published), "outside", left=["system"]),
         "wrong": files.table(named_table([each for each in settings if not each.right]), "wrong",
@@ -146,6 +149,23 @@ def winners_table(rights: dict[str, list[bool]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def forms_table() -> pd.DataFrame:
+    """How far each candidate's form is from its simulation."""
+    return pd.DataFrame(
+        {
+            "strategy": each.label,
+            "settings": str(error.cases),
+            f"within {format_percent(form_errors.WITHIN)}": format_percent(error.within),
+            "nineteen of twenty within": format_percent(error.usual, 1),
+            "least": format_percent(error.ends[0], 1),
+            "most": format_percent(error.ends[1], 1),
+            "ranked": "yes" if each.ranked else "no",
+        }
+        for each in read_candidates().values()
+        if (error := each.form_error)
+    )
+
+
 def residuals_table(published: list[Compared]) -> pd.DataFrame:
     """By how much measured steps are longer than the closed forms'."""
     return pd.DataFrame(
@@ -170,9 +190,9 @@ def outside_table(published: list[Compared]) -> pd.DataFrame:
         {
             "setting": row.setting,
             "system": row.system,
-            "measured": _short(row.measured),
-            "predicted": _short(row.predicted),
-            "interval": f"{_short(row.low)} to {_short(row.high)}",
+            "measured": format_short(row.measured),
+            "predicted": format_short(row.predicted),
+            "interval": f"{format_short(row.low)} to {format_short(row.high)}",
             "predicted over measured": f"{row.ratio:.2f}",
         }
         for row in published
@@ -182,7 +202,7 @@ def outside_table(published: list[Compared]) -> pd.DataFrame:
 
 def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The table of published throughputs as text."""
-    text = {name: table[name].map(_short) for name in ("measured", "predicted", "low", "high")}
+    text = {name: table[name].map(format_short) for name in ("measured", "predicted", "low", "high")}
     text |= {"ratio": table["ratio"].map("{:.2f}".format), "gbit": table["gbit"].map("{:g}".format)}
     hidden = ["source", "load", "form", "formula", "own_run", "own_low", "own_high"]
     shown = table.drop(columns=hidden).astype({"workers": str}).assign(**text)
@@ -224,70 +244,6 @@ def tabulate_regions(files: Files, grid: list[Cell], kind: str) -> Markdown:
 def borders(grid: list[Cell], kind: str) -> list[str]:
     """The longest borders between regions, in words."""
     return [cells.border_words(border) for border in cells.find_borders(grid, kind)[: cells.BORDERS]]
-
-
-def emulated_shown(files: Files, rows: list[Emulated], contests: list[Contest[Emulated]]) -> dict[str, Any]:
-    """The closed forms beside emulated runs: numbers for the text, a picture, two tables."""
-    table = pd.DataFrame([asdict(row) | {"off": row.off} for row in rows])
-    pairs = [right for each in contests for right in each.pairs]
-    away = (table["off"] - 1).abs()
-    worst = table[away > figures.BAND].groupby(["candidate", "model"], sort=False)["off"].median()
-    return {
-        "rows": len(rows),
-        "places": len(contests),
-        "right_places": sum(each.right for each in contests),
-        "pairs": len(pairs),
-        "right": sum(pairs),
-        "error": format_percent(away.median(), 1),
-        "worst": [f"{read_candidates()[name].label}, {model}: x{off:.2f}" for (name, model), off in worst.items()],
-        "scatter": figures.emulated_scatter(files, table),
-        "named": files.table(
-            contests_table(contests), "emulated-named", left=["named by the forms", "fastest emulated"]
-        ),
-        "table": files.table(emulated_rows(rows), "emulated-rows", left=["strategy"]),
-    }
-
-
-def contests_table(contests: list[Contest[Emulated]]) -> pd.DataFrame:
-    """The strategy that the closed forms name for each emulated setting, and the fastest emulated one."""
-    return pd.DataFrame(
-        {
-            "experiment": f"{each.place.paper}/{each.place.experiment}",
-            "setting": _setting(each.place),
-            "strategies": len(each.rows),
-            "named by the forms": f"{read_candidates()[each.named.candidate].label} ({each.named.variant})",
-            "fastest emulated": f"{read_candidates()[each.fastest.candidate].label} ({each.fastest.variant})",
-            "right": "yes" if each.right else "no",
-            "pairs right": f"{sum(each.pairs)} of {len(each.pairs)}",
-        }
-        for each in contests
-    )
-
-
-def emulated_rows(rows: list[Emulated]) -> pd.DataFrame:
-    """Emulated and predicted milliseconds of an iteration."""
-    return pd.DataFrame(
-        {
-            "experiment": f"{row.paper}/{row.experiment}",
-            "variant": row.variant,
-            "setting": _setting(row),
-            "strategy": read_candidates()[row.candidate].label,
-            "emulated, ms": _short(1e3 * row.emulated_s),
-            "forms, ms": _short(1e3 * row.predicted_s),
-            "forms over emulated": f"{row.off:.2f}",
-        }
-        for row in rows
-    )
-
-
-def _short(value: float) -> str:
-    """Three digits, or all digits before the point."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _setting(row: Emulated) -> str:
-    late = f", one late by {format_percent(row.late)}" if row.late else ""
-    return f"{row.model}, {row.workers} workers, {row.gbit:.3g} Gbit/s, ratio {row.ratio:.2g}{late}"
 
 
 def headlines_table(placed: list[Placed]) -> pd.DataFrame:

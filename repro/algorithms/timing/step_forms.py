@@ -3,7 +3,10 @@ conditions."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from repro.algorithms.pipeline.passes import FORWARD, Op
 
@@ -106,6 +109,20 @@ def server_step_shared(p: int, n: int, alpha: float, beta: float, gamma: float, 
     return 2 * (alpha + p * n * beta) + l_comp + (p - 1) * n * gamma + l_up
 
 
+ENDED, LEFT, ARRIVED = range(3)  # a pass, a message from its sender, a message
+
+
+@dataclass
+class Way:
+    """The messages from one stage to a neighbour. left: seconds at the full rate that the first needs at `since`."""
+
+    messages: deque[tuple[str, int]]
+    left: float
+    since: float
+    rate: float = 0.0
+    changes: int = 0
+
+
 def flush_s(
     passes: Sequence[Sequence[Op]],
     forward: Sequence[float],
@@ -113,37 +130,65 @@ def flush_s(
     wires: Sequence[float],
     alpha: float,
 ) -> float:
-    """Seconds from the start of a flush until its last pass ends, with one rank a stage.
+    """Seconds from the start of a flush until its last pass ends, with one rank a stage: exact, by recursion.
 
     passes             each stage's passes in order (`pipeline.passes.Plan.ops`)
     forward, backward  seconds of each stage's passes
     wires              seconds of a message on the wire between a stage and the next: activations, or their gradients
 
-    A pass starts when the stage's previous pass has ended and its input has arrived. A stage's network card sends one
-    message after another. Exact on links that do so if the messages to a stage do not delay each other. On links that
-    messages share, 1F1B takes up to a seventh longer where transfers take longer than passes, since activations and
-    gradients leave at once.
+    A pass starts when the stage's previous pass has ended and its input has arrived. Messages from one stage to another
+    are sent one after the other. Where a stage sends both activations and gradients, or receives both, each has half of
+    its network card.
     """
-    stages = len(passes)
-    last = stages - 1
-    at, free, card = [0] * stages, [0.0] * stages, [0.0] * stages  # the next pass, and when thread and card are free
-    arrived: dict[tuple[str, int, int], float] = {}  # (kind, stage, minibatch) -> when a pass's input is there
-    waiting = list(range(stages))
-    while waiting:
-        for stage in waiting:
-            pending, now = passes[stage], free[stage]
-            while at[stage] < len(pending):
-                kind, minibatch = pending[at[stage]]
-                step, seconds = (1, forward[stage]) if kind == FORWARD else (-1, backward[stage])
-                if 0 <= stage - step <= last:
-                    if (when := arrived.get((kind, stage, minibatch))) is None:
-                        break
-                    now = max(now, when)
-                now += seconds
-                if 0 <= (to := stage + step) <= last:
-                    card[stage] = max(card[stage], now) + wires[min(stage, to)]
-                    arrived[kind, to, minibatch] = card[stage] + alpha
-                at[stage] += 1
-            free[stage] = now
-        waiting = [stage for stage in waiting if at[stage] < len(passes[stage])]
-    return max(free)
+    last = len(passes) - 1
+    events: list[tuple[float, int, int, int, str, int]] = []  # (time, kind, from, to, pass, its minibatch or a change)
+    done, busy = [0] * len(passes), [False] * len(passes)
+    inputs: set[tuple[int, str, int]] = set()  # (stage, pass, minibatch) whose input is there
+    ways: dict[tuple[int, int], Way] = {}  # (from, to) that have messages
+
+    def begin(stage: int, now: float) -> None:
+        """Start the stage's next pass, if it can start."""
+        if busy[stage] or done[stage] == len(passes[stage]):
+            return
+        kind, minibatch = passes[stage][done[stage]]
+        if (stage, kind, minibatch) in inputs or stage == (0 if kind == FORWARD else last):
+            busy[stage] = True
+            end = now + (forward if kind == FORWARD else backward)[stage]
+            heappush(events, (end, ENDED, stage, stage + (1 if kind == FORWARD else -1), kind, minibatch))
+
+    def reschedule(now: float, *places: tuple[int, int]) -> None:
+        """The ends of the first messages at these places, as far as there are any."""
+        for stage, to in places:
+            if way := ways.get((stage, to)):
+                halved = (stage, 2 * stage - to) in ways or (2 * to - stage, to) in ways
+                way.left, way.since = way.left - (now - way.since) * way.rate, now
+                way.rate, way.changes = 0.5 if halved else 1.0, way.changes + 1
+                heappush(events, (now + way.left / way.rate, LEFT, stage, to, "", way.changes))
+
+    for stage in range(len(passes)):
+        begin(stage, 0.0)
+    now = 0.0
+    while events:
+        now, event, stage, to, kind, number = heappop(events)
+        around = (stage, to), (stage, 2 * stage - to), (2 * to - stage, to)
+        if event == ENDED:
+            done[stage], busy[stage] = done[stage] + 1, False
+            if 0 <= to <= last:
+                if way := ways.get((stage, to)):
+                    way.messages.append((kind, number))
+                else:
+                    ways[stage, to] = Way(deque([(kind, number)]), wires[min(stage, to)], now)
+                    reschedule(now, *around)
+            begin(stage, now)
+        elif event == ARRIVED:
+            inputs.add((to, kind, number))
+            begin(to, now)
+        elif (way := ways.get((stage, to))) and number == way.changes:
+            heappush(events, (now + alpha, ARRIVED, stage, to, *way.messages.popleft()))
+            if way.messages:
+                way.left, way.since = wires[min(stage, to)], now
+                reschedule(now, (stage, to))
+            else:
+                del ways[stage, to]
+                reschedule(now, *around)
+    return now

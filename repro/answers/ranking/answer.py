@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from repro.answers.ranking.simulate import Step
 from repro.answers.ranking.statistical import Cost
 from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError
+from repro.core.not_none import not_none
 
 SIMULATED = 3  # candidates of a comparison to simulate at most
 MESSAGES = 5_000  # in all, after which no further simulation begins: a count, so that no answer depends on the load
@@ -60,7 +61,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Answer:
-    """Rows by predicted seconds, those that do not fit the memory last; known: names of the inputs that are not drawn.
+    """Rows by predicted seconds, then those that are not ranked, then those that do not fit the memory; known: names of
+    the inputs that are not drawn.
 
     flips: comparison -> changes of what to use. errors: the source of the predictions' errors.
     """
@@ -103,8 +105,9 @@ def rank_strategies(
     points = {name: step for name, each in among.items() if (step := forms.closed_form_step(each, setting))}
     nbytes = {name: memory.peak_bytes(among[name], setting, load.activations) for name in points}
     fits = {name: most is None or needed <= most for name, needed in nbytes.items()}
-    if not any(fits.values()):
-        least = format_gigabytes(min(nbytes.values()))
+    compared = [name for name in points if among[name].counts(SYNCHRONOUS)]
+    if most is not None and not any(fits[name] for name in compared):
+        least = format_gigabytes(min(nbytes[name] for name in compared))
         raise InputError(f"memory {most:g}: no strategy fits into {most:g} bytes; must be {least} or more, as 16G")
     fitting = [name for name in points if fits[name]]
     simulated_s = simulate_best(among, {name: points[name] for name in fitting}, setting) if simulating else {}
@@ -116,7 +119,7 @@ def rank_strategies(
     points = {name: with_overhead(step, middle[name]) for name, step in points.items()}
     fitting_at = {name: at[name] for name in fitting}
     rows = []
-    for name in sorted(points, key=lambda name: (not fits[name], points[name].seconds)):
+    for name in sorted(points, key=lambda name: (not fits[name], not among[name].ranked, points[name].seconds)):
         candidate, step = among[name], points[name]
         low, high = range_within_90(at[name])
         ends = min(low, step.seconds), max(high, step.seconds)
@@ -126,8 +129,8 @@ def rank_strategies(
     lead = calibration.lead if calibration else 1 + PAYS
     kinds = [kind for kind in (SYNCHRONOUS, ANY) if chosen is None]
     changes = flips.Changes(among, setting, fits, lead)
-    flips_of = {kind: changes.find_flips(kind) for kind in kinds}
-    return Answer(load, setting, tuple(known), rows, flips_of, str(calibration or "none"), tuple(notes))
+    answer = Answer(load, setting, tuple(known), rows, {}, str(calibration or "none"), tuple(notes))
+    return replace(answer, flips={kind: changes.find_flips(kind, answer.best(kind).candidate.name) for kind in kinds})
 
 
 def format_gigabytes(nbytes: float) -> str:
@@ -154,8 +157,9 @@ def undecided_candidates(among: Mapping[str, Candidate], points: Mapping[str, St
     """The candidates with a simulation that may be a comparison's fastest, as far as their forms err, in the order of
     their forms; none if only one may be."""
     ranked = sorted((name for name in points if among[name].counts(kind)), key=lambda name: points[name].seconds)
-    most = points[ranked[0]].seconds * (1 + among[ranked[0]].error)
-    near = [name for name in ranked if points[name].seconds <= most * (1 + among[name].error)]
+    error = {name: not_none(among[name].form_error).usual for name in ranked}
+    most = points[ranked[0]].seconds * (1 + error[ranked[0]])
+    near = [name for name in ranked if points[name].seconds <= most * (1 + error[name])]
     return [name for name in near if among[name].modelled][:SIMULATED] if len(near) > 1 else []
 
 

@@ -130,7 +130,10 @@ def parse_run(text: str) -> tuple[float, int]:
     if not at or not workers.strip().isdecimal() or int(workers) < 1:
         raise InputError(f"measured {text}: must be the time of an iteration, @, and the workers, as 412ms@8")
     limits.check_limit("workers", int(workers), limits.RANKS)
-    return parse_amount(seconds, "measured", SECONDS), int(workers)
+    step_s = parse_amount(seconds, "measured", SECONDS)
+    if not seconds.strip().endswith("s"):
+        raise InputError(f"measured {text}: has no unit; must be in s, ms or us, as 412ms@8")
+    return step_s, int(workers)
 
 
 def check_rate(name: str, rate: float | str) -> None:

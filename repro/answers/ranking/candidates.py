@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from repro.answers.ranking.form_errors import FormError, committed_errors
 from repro.core import user_files
-from repro.core.fields import Count, Model, NonNegative, Text, Whole, check_fields
+from repro.core.fields import Count, Model, Text, Whole, check_fields
 from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 
@@ -20,7 +21,6 @@ FILE = Path(__file__).with_name("candidates.yaml")
 USUAL, PAYS = "ddp", 0.05  # the usual choice; a strategy pays if it is faster by this share
 BETTER = 0.01  # a strategy that is faster by this share or less ties, and the simpler or present one is named
 OFTEN = 0.75  # a strategy replaces a simpler one if it pays in this share of the draws
-USUAL_ERROR = 0.02  # of a closed form, as the tests allow
 SYNCHRONOUS, ANY = "synchronous", "any"  # the two comparisons: see `Candidate.counts`
 APART = ("larger", "local")  # updates of strategies that are in no comparison
 
@@ -40,13 +40,22 @@ class Candidate(Model):
     link: Literal["ring", "two_levels", "all", "machine"]
     vectors: Whole
     accumulate: Count = 1
-    error: NonNegative = USUAL_ERROR
     modelled: bool = True
+
+    @property
+    def form_error(self) -> FormError | None:
+        """How far its form is from its simulation; None: not checked."""
+        return committed_errors().get(self.name)
+
+    @property
+    def ranked(self) -> bool:
+        """Whether its form is good enough to rank by."""
+        return self.form_error is not None and self.form_error.good
 
     def counts(self, kind: str) -> bool:
         """Whether a comparison includes it. SYNCHRONOUS: strategies that keep synchronous SGD's updates; ANY: all that
-        communicate for every minibatch."""
-        return self.keeps == kind or (kind == ANY and self.keeps not in APART)
+        communicate for every minibatch. One with a form that is not good enough is in none."""
+        return self.ranked and (self.keeps == kind or (kind == ANY and self.keeps not in APART))
 
     def simulated(self) -> tuple[str, dict[str, Any]]:
         """(name, all options) of the strategy of this project that represents it in virtual time."""

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+
+from repro.answers.ranking.written import read_written
 
 CASES, WITHIN, SHARE, CONFIDENCE = 200, 0.05, 0.95, 0.95
 
@@ -66,3 +69,19 @@ class FormError:
     def good(self) -> bool:
         off = round((1 - self.within) * self.cases)
         return self.within >= SHARE and (self.cases >= CASES or is_sure(self.cases, off))
+
+    def __str__(self) -> str:
+        few = ", too few to rank by" if self.within >= SHARE and not self.good else ""
+        return (
+            f"its form is within {WITHIN:.0%} of its simulation in {self.within:.0%} of {self.cases} random settings "
+            f"({self.ends[0]:+.0%} to {self.ends[1]:+.0%}){few}"
+        )
+
+
+@cache
+def committed_errors() -> Mapping[str, FormError]:
+    """Candidate -> the error of its form, by the table that `repro map --check-forms` wrote."""
+    by_name: dict[str, list[Checked]] = {}
+    for row in read_written(Checked, "forms"):
+        by_name.setdefault(row.candidate, []).append(row)
+    return {name: FormError.of(rows) for name, rows in by_name.items()}

@@ -32,7 +32,7 @@ def flush_step(setting: Setting, place: Place, options: Options, name: str) -> S
     forward, backward, transfers, updates = _of_stages(setting, best)
     wires = [nbytes * place.beta for nbytes in transfers]
     passes = _passes(best.layout, options["flush"] or place.workers, PLUGINS["strategy"].load(name).schedule)
-    seconds = flush_s(passes, forward, backward, wires, place.alpha) + max(updates) * setting.testbed.update_s_per_byte
+    seconds = flush_s(passes, forward, backward, wires, place.alpha) + updates[0] * setting.testbed.update_s_per_byte
     idle = accumulate(
         (work + back + 2 * (place.alpha + wire) for work, back, wire in zip(forward, backward, wires)), initial=0
     )

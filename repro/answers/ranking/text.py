@@ -9,7 +9,8 @@ from typing import Any
 
 from repro.answers.ranking import draws
 from repro.answers.ranking.answer import Answer, Row, format_gigabytes
-from repro.answers.ranking.candidates import ANY, BETTER, PAYS, SYNCHRONOUS, USUAL, USUAL_ERROR, read_candidates
+from repro.answers.ranking.candidates import ANY, BETTER, PAYS, SYNCHRONOUS, USUAL, read_candidates
+from repro.answers.ranking.form_errors import SHARE, WITHIN
 from repro.answers.ranking.links import GOODPUT, INSIDE
 from repro.core.input_names import describe_names
 
@@ -64,7 +65,7 @@ def format_decision(answer: Answer) -> str:
     words = [f"Use {best.candidate.label}.", format_ties(answer, SYNCHRONOUS), format_changes(answer)]
     if faster := faster_if_changed(answer):
         words.append(
-            f"If {OTHER[faster.candidate.keeps]} is acceptable, {faster.candidate.label} takes "
+            f"If you accept {OTHER[faster.candidate.keeps]}, {faster.candidate.label} takes "
             f"{faster.seconds / best.seconds:.0%} of the time."
         )
     if accumulated := faster_if_larger(answer):
@@ -77,7 +78,7 @@ def format_decision(answer: Answer) -> str:
 
 def faster_if_larger(answer: Answer) -> Row | None:
     """The fastest strategy with several minibatches an update, if it pays; None if there is none."""
-    rows = [row for row in answer.rows if row.candidate.keeps == "larger" and row.fits]
+    rows = [row for row in answer.rows if row.candidate.keeps == "larger" and row.candidate.ranked and row.fits]
     least = (1 - PAYS) * answer.best(SYNCHRONOUS).seconds
     return min((row for row in rows if row.seconds <= least), key=lambda row: row.seconds, default=None)
 
@@ -89,14 +90,18 @@ def faster_if_changed(answer: Answer) -> Row | None:
 
 
 def format_changes(answer: Answer) -> str:
-    """The nearest bandwidths at which another strategy is to be used: those with the same updates, if there are any; of
-    all, if none with other updates is to be used here."""
+    """The nearest bandwidths at which another strategy is to be used, as far as such a line may deliver them: those
+    with the same updates, if there are any; of all, if none with other updates is to be used here."""
     if not answer.setting.uses_network:
         return ""
     best, here = answer.best(SYNCHRONOUS), 8 / answer.setting.testbed.beta_s_per_byte
     labels = {name: each.label for name, each in read_candidates().items()}
+    goodput = answer.setting.links.get(GOODPUT)
+    slowest, fastest = (8 / goodput.at(1), 8 / goodput.at(0)) if goodput else (0, math.inf)
     for kind in (SYNCHRONOUS,) if faster_if_changed(answer) else (SYNCHRONOUS, ANY):
-        by_bits = [flip for flip in answer.flips.get(kind, ()) if flip.what == "bandwidth"]
+        by_bits = [
+            flip for flip in answer.flips.get(kind, ()) if flip.what == "bandwidth" and slowest <= flip.at <= fastest
+        ]
         below = [("below", flip.at, flip.before) for flip in by_bits if flip.at <= here][-1:]
         above = [("above", flip.at, flip.after) for flip in by_bits if flip.at > here][:1]
         changes = [
@@ -180,7 +185,7 @@ def format_table(answer: Answer, every_row: bool) -> str:
         "ms": lambda row: format_ms(row.seconds),
         "90 % of draws": lambda row: f"{format_ms(row.low_s)} to {format_ms(row.high_s)}",
         "samples/s": lambda row: format_rate(answer, row),
-        "fastest": lambda row: f"{row.fastest[ANY]:.0%}" if ANY in row.fastest else "apart",
+        "fastest": format_fastest,
         "updates": lambda row: row.candidate.keeps,
         **{title: partial(format_share, name=name) for name, title in PARTS.items()},
         "memory": lambda row: format_gigabytes(row.memory) if row.fits else f"{format_gigabytes(row.memory)}, too much",
@@ -201,6 +206,13 @@ def format_table(answer: Answer, every_row: bool) -> str:
     return text
 
 
+def format_fastest(row: Row) -> str:
+    """The share of the draws in which it is the fastest, or why it has none."""
+    if not row.candidate.ranked:
+        return "unranked"
+    return f"{row.fastest[ANY]:.0%}" if ANY in row.fastest else "apart"
+
+
 def format_iterations(row: Row) -> str:
     """Iterations to a target, over synchronous SGD's."""
     if row.candidate.keeps == SYNCHRONOUS:
@@ -212,18 +224,18 @@ def legend_lines(answer: Answer) -> list[str]:
     checked = [row for row in answer.rows if row.simulated_s]
     by = f"; {len(checked)} of the best are simulated here too" if checked else ""
     unknown = ", ".join(assumed_lines(answer))
-    rough = [
-        f" {row.candidate.label}'s form may be off by {row.candidate.error:.0%}."
-        for row in answer.rows
-        if row.candidate.error > USUAL_ERROR and not row.simulated_s
-    ]
     return [
         "Comp., comm., codec, late, added (by frameworks and clusters): shares of the iteration that nothing hides. "
         "Memory: of the rank with the most. "
         "Iterations: to a target over synchronous SGD's, measured by this project on smaller models; not in the times.",
-        f"Predictions are closed forms that tests hold against the simulator{by}.{''.join(rough)} Intervals: 90 % of "
-        f"{draws.DRAWS} draws of what is not given ({unknown or 'nothing'}) and of how far predictions were off "
-        f"({answer.errors}).",
+        f"Predictions are closed forms, within {WITHIN:.0%} of simulations in {SHARE:.0%} of random settings"
+        f"{by}. Intervals: 90 % of {draws.DRAWS} draws of what is not given ({unknown or 'nothing'}) and of how far "
+        f"predictions were off ({answer.errors}).",
+        *(
+            f"{row.candidate.label} is not ranked: {row.candidate.form_error or 'no simulation beside its form'}."
+            for row in answer.rows
+            if not row.candidate.ranked
+        ),
     ]
 
 
@@ -296,6 +308,8 @@ def _row(row: Row, answer: Answer) -> dict[str, Any]:
         "high_s": row.high_s,
         "samples_per_s": answer.samples / row.seconds,
         "fastest": dict(row.fastest),
+        "ranked": row.candidate.ranked,
+        "form_error": row.candidate.form_error and vars(row.candidate.form_error),
         "parts_s": dict(row.step.phases),
         "hidden_s": row.step.hidden_s,
         "limit": row.limit,

@@ -25,6 +25,15 @@ def test_horovod_s_thread_sums_what_is_ready_as_its_form_does(cycle_ms):
         assert form.seconds == pytest.approx(simulated.seconds, rel=1e-3)
 
 
+def test_activations_and_gradients_share_a_stage_s_network_card():
+    """Cases 4 and 25 have few stages and transfers that take as long as passes or longer."""
+    pipeline = read_candidates()["one_f_one_b_flush"]
+    for case in (4, 25):
+        where = form_checks.random_setting(pipeline, case)
+        form, simulated = forms.closed_form_step(pipeline, where), simulate.simulate_step(pipeline, where)
+        assert form.seconds == pytest.approx(simulated.seconds, rel=1e-3)
+
+
 def test_a_form_must_be_near_its_simulation_in_nineteen_of_twenty_settings():
     def error(far, cases):
         return FormError.of([Checked("ddp", case, 4, 1.0 + 0.06 * (case < far), 1.0) for case in range(cases)])

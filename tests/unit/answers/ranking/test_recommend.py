@@ -14,6 +14,7 @@ from repro.algorithms.timing.collective_forms import hierarchical_seconds
 from repro.answers.ranking import (
     answer,
     calibration,
+    candidates,
     draws,
     forms,
     gpus,
@@ -28,6 +29,7 @@ from repro.answers.ranking.against import Compared
 from repro.answers.ranking.arguments import Question
 from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.flips import Flip
+from repro.answers.ranking.form_errors import FormError
 from repro.answers.ranking.setting import Setting, cluster_entries, coarsen_profile
 from repro.core.errors import InputError
 from repro.experiment.testbeds import testbed_of as bed_of
@@ -42,7 +44,7 @@ TIMES = (
     *("alpha_s", "beta_s_per_byte", "gamma_s_per_byte", "update_s_per_byte", "merge_s_per_byte", "sum_s_per_byte"),
     *("local_alpha_s", "local_beta_s_per_byte"),
 )
-APART = {"pipedream": 0.4, "one_f_one_b_flush": 0.06}  # PipeDream's form is its authors' cost model
+APART = {"pipedream": 0.4}  # its form is its authors' cost model
 
 MODELLED = [name for name, one in read_candidates().items() if one.modelled]
 
@@ -419,7 +421,28 @@ def test_in_one_machine_the_answer_says_that_bandwidth_is_not_used():
     assert "bandwidth and latency between machines are not used" in words and "by bandwidth" not in words
 
 
-def test_the_candidates_that_are_simulated_do_not_depend_on_the_time_it_takes(monkeypatch):
+@pytest.fixture
+def form_errors_of(monkeypatch):
+    """Sets the usual error of all forms, and that of one form apart."""
+
+    def set_errors(usual, **apart):
+        errors = {name: FormError(200, 1.0 - usual, usual, 0.0, (-usual, usual)) for name in read_candidates()}
+        monkeypatch.setattr(candidates, "committed_errors", lambda: errors | apart)
+
+    return set_errors
+
+
+def test_a_strategy_whose_form_is_not_good_enough_is_shown_but_not_ranked(form_errors_of):
+    form_errors_of(0.01, gpipe=FormError(200, 0.5, 0.3, -0.2, (-0.4, 0.3)), ps=None)
+    found = rows_of({"ddp": (1.0, 1.0), "gpipe": (0.1, 0.1), "ps": (0.1, 0.1)})
+    assert [row.candidate.name for row in found.ties("any")] == ["ddp"]
+    assert text.format_table(found, every_row=True).count("unranked") == 2
+    legend = "\n".join(text.legend_lines(found))
+    assert "GPipe is not ranked: its form is within 5% of its simulation in 50% of 200 random settings" in legend
+
+
+def test_the_candidates_that_are_simulated_do_not_depend_on_the_time_it_takes(monkeypatch, form_errors_of):
+    form_errors_of(0.02)
     points = {name: forms.closed_form_step(read_candidates()[name], setting(4)) for name in points_of(setting(4))}
     clock = iter(range(0, 10**9, 1000))
     chosen = list(answer.simulate_best(read_candidates(), points, setting(4)))
@@ -427,7 +450,8 @@ def test_the_candidates_that_are_simulated_do_not_depend_on_the_time_it_takes(mo
     assert list(answer.simulate_best(read_candidates(), points, setting(4))) == chosen != []
 
 
-def test_only_candidates_that_the_forms_cannot_tell_apart_are_simulated():
+def test_only_candidates_that_the_forms_cannot_tell_apart_are_simulated(form_errors_of):
+    form_errors_of(0.02)
     points = {name: simulate.Step(1.0 + 0.2 * n, {}) for n, name in enumerate(read_candidates())}
     assert answer.undecided_candidates(read_candidates(), points, "any") == []
     points["layerwise"] = simulate.Step(points["ddp"].seconds * 1.01, {})

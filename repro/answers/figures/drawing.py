@@ -70,7 +70,7 @@ def _stacked(figure: Figure, rows: pd.DataFrame, width: float) -> tuple[Figure, 
         names = rows[panels].astype(str).agg("\n".join, axis=1)
         in_order = names[rows.sort_values(panels).index].unique()
         rows = rows.assign(**{PANEL: pd.Categorical(names, in_order, ordered=True)})
-        in_two = len(in_order) > STACK and figure.kind != "dot" and not figure.panel_y
+        in_two = len(in_order) > STACK and figure.kind not in ("dot", "box") and not figure.panel_y
         changes |= {"col": PANEL, "wrap": 2} if in_two else {"row": PANEL}
     if figure.kind == "dot":
         on_y = rows[str(figure.y)].cat.categories

@@ -57,7 +57,7 @@ if not place.exists():
     place.touch()
     build.build = lambda *_, **__: []
     pages.build_site = lambda out: SimpleNamespace(index=place, page=lambda paper: place)
-status = main(["run", *{ONE}, "--no-mlflow"])
+status = main(["run", *{ONE}, "--no-mlflow", "--no-report"])
 trained = "torch" in sys.modules  # the page's verdicts may load plugins once, for the defaults of their options
 experiments.show_where("pipesgd", report=True, mirrored=[])
 print(status, trained, sorted({{each for each in {HEAVY} if each in sys.modules}}))

@@ -183,8 +183,8 @@ def write(root, name, found):
 @pytest.mark.parametrize(
     ("error", "present", "absent"),
     [
-        (0.01, ["off by 1.0 % in the median", "is reached"], "Where it fails"),
-        (-0.2, ["is missed", "Where it fails", "-20.0"], "is reached"),
+        (0.01, ["off by 1.0 % in the median", "5 % met and 15 % met"], "Where it fails"),
+        (-0.2, ["5 % missed and 15 % missed", "Where it fails", "-20.0"], "5 % met"),
     ],
 )
 def test_the_page_states_whether_the_goal_is_reached(error, present, absent, tmp_path, monkeypatch):

@@ -1,44 +1,33 @@
-"""Predictions of `repro recommend`: closed forms against the simulator, invariants, and advice."""
+"""Predictions of `repro recommend`: closed forms against the simulator, invariants, and inputs."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
 import torch
 
 from repro.algorithms.pipeline import profile as profiles
-from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.algorithms.timing.collective_forms import hierarchical_seconds
 from repro.answers.ranking import (
     answer,
-    calibration,
-    candidates,
     draws,
     forms,
     gpus,
     links,
-    own_runs,
     question,
     simulate,
-    text,
     workload,
 )
-from repro.answers.ranking.against import Compared
 from repro.answers.ranking.arguments import Question
 from repro.answers.ranking.candidates import read_candidates
-from repro.answers.ranking.flips import Flip
-from repro.answers.ranking.form_errors import FormError
-from repro.answers.ranking.setting import Setting, cluster_entries, coarsen_profile
+from repro.answers.ranking.setting import coarsen_profile
 from repro.core.errors import InputError
-from repro.experiment.testbeds import testbed_of as bed_of
 from repro.fabric.virtual import fabric as virtual
 from repro.fabric.virtual.network import Network
 from repro.fabric.virtual.two_levels import TwoLevelFabric
+from tests.unit.answers.ranking.settings import LAYERS, PROFILE, points_of, rows, seconds, setting
 
-LAYERS = tuple(Layer(f"layer{n}", 0.002, 0.004, 2e5 * (9 - n), 1e6 * (1 + n % 5 * 3)) for n in range(8))
-PROFILE = Profile("a model", 32, "", LAYERS, None, None, "estimated", 2e6)
 BITS = (1e9, 1e10, 1e11)
 TIMES = (
     *("alpha_s", "beta_s_per_byte", "gamma_s_per_byte", "update_s_per_byte", "merge_s_per_byte", "sum_s_per_byte"),
@@ -47,31 +36,6 @@ TIMES = (
 APART = {"pipedream": 0.4}  # its form is its authors' cost model
 
 MODELLED = [name for name, one in read_candidates().items() if one.modelled]
-
-
-def setting(workers=4, bits=1e10, name="", **more):
-    """name: of a candidate, which may need several GPUs a machine."""
-    two_levels = name and read_candidates()[name].link == "two_levels"
-    more = ({"gpus_per_node": 2} if two_levels else {}) | more
-    more = {"matrices": tuple((256, round(one.parameter_bytes / 1024)) for one in LAYERS)} | more
-    return Setting(PROFILE, workers, bed_of(cluster_entries()), **more).with_entries(beta_s_per_byte=8 / bits)
-
-
-LOAD = workload.Workload(PROFILE, 1e9, None, 1e8, timed="given")
-
-
-def rows(known, most=None):
-    """The ranked rows for eight workers, without flips."""
-    return answer.rank_strategies(setting(8), LOAD, known, most, chosen=read_candidates(), simulating=False).rows
-
-
-def points_of(where):
-    """The candidates that are possible."""
-    return set(forms.step_seconds(read_candidates(), where))
-
-
-def seconds(name, where):
-    return forms.closed_form_step(read_candidates()[name], where).seconds
 
 
 @pytest.mark.parametrize("name", MODELLED)
@@ -293,166 +257,3 @@ def test_a_profiles_file_keeps_its_seconds(tmp_path):
     profiles.write_profile(tmp_path / "a.json", PROFILE)
     load = workload.workload_of(str(tmp_path / "a.json"), 32)
     assert load.profile.seconds == pytest.approx(PROFILE.seconds) and "estimated" in load.timed
-
-
-def test_the_words_show_the_best_rows_or_all():
-    ranked = answer.rank_strategies(setting(8), LOAD, ["computation"], simulating=False)
-    few, every_row = text.format_answer(ranked), text.format_answer(ranked, True)
-    assert "--all" in few and len(few.splitlines()) < len(every_row.splitlines())
-    assert all(row.candidate.label in every_row for row in ranked.rows)
-    assert ranked.best("synchronous").candidate.label in few
-
-
-def test_a_flip_may_name_a_strategy_that_is_impossible_here():
-    few = LAYERS[:3]  # no pipeline of four stages
-    where = replace(setting(4), profile=replace(PROFILE, layers=few))
-    ranked = answer.rank_strategies(where, LOAD, [], simulating=False)
-    assert "gpipe" not in [row.candidate.name for row in ranked.rows]
-    gpipe = Flip("workers", 4, "gpipe", "ddp")
-    words = text.format_answer(replace(ranked, flips={kind: [gpipe] for kind in ranked.flips}))
-    assert "by workers (2 to 128): GPipe; from 4 workers on DDP." in words
-
-
-def rows_of(seconds):
-    """An answer of candidates whose seconds in two draws are these."""
-    ranked = answer.rank_strategies(setting(8), LOAD, ["computation"], simulating=False)
-    among = {name: one for name, one in read_candidates().items() if name in seconds}
-    rows = [
-        replace(
-            row,
-            step=simulate.Step(sum(seconds[name]) / 2, {"computation": sum(seconds[name]) / 2, "communication": 0.0}),
-            fastest=answer.fastest_shares(among, seconds, row.candidate, seconds[name]),
-            beaten=answer.beaten_shares(among, seconds, row.candidate, seconds[name]),
-        )
-        for row in ranked.rows
-        if (name := row.candidate.name) in seconds
-    ]
-    return replace(ranked, rows=sorted(rows, key=lambda row: row.seconds), flips={})
-
-
-def test_a_strategy_replaces_a_simpler_one_only_if_it_pays_in_most_draws():
-    sure = rows_of({"ddp": (1.1, 1.1), "gpipe": (1.0, 1.0)})
-    unsure = rows_of({"ddp": (1.1, 1.0), "gpipe": (1.0, 1.0)})
-    small = rows_of({"ddp": (1.04, 1.04), "gpipe": (1.0, 1.0)})
-    assert [one.best("any").candidate.name for one in (sure, unsure, small)] == ["gpipe", "ddp", "ddp"]
-
-
-def test_a_tie_names_the_simplest_and_then_the_others():
-    tied = rows_of({"gpipe": (1.0, 1.0), "ps": (1.01, 1.01), "ddp": (1.02, 1.02), "ps_single": (2.0, 2.0)})
-    assert [row.candidate.name for row in tied.ties("synchronous")] == ["ddp", "ps", "gpipe"]
-    line = text.format_decision(tied)
-    assert line.startswith("Use DDP. A tie") and "(GPipe; sharded server, layer by layer)" in line
-
-
-def test_a_strategy_that_changes_the_updates_never_leads():
-    found = rows_of({"ddp": (1.0, 1.0), "topk": (0.1, 0.1)})
-    line = text.format_decision(found)
-    assert line.startswith("Use DDP.") and "Top-k, 0.1 % takes 10% of the time" in line
-    below = Flip("bandwidth", 1e9, "gtopk", "topk")
-    assert "gTop-k" not in text.format_decision(replace(found, flips={"synchronous": [], "any": [below]}))
-
-
-def test_errors_are_those_of_steps_with_as_much_communication():
-    light, heavy = (simulate.Step(1.0, {"computation": 1.0, "communication": load}) for load in (0.1, 1.0))
-    rows = [
-        Compared("a", f"source {n}", "m", 4, 1.0, "s", "ddp", 1.0, load, 1.0 + error, 1.0, 1.0, 1.0, 1.0)
-        for n in range(3)
-        for load, error in ((0.1, 0.0), (1.0, 0.5))
-    ]
-    known = calibration.Calibration(rows)
-    assert known.errors_of(light).shared(0.9) == 0.0 < known.errors_of(heavy).shared(0.5)
-    drawn = known.drawn({"ddp": light, "ps": heavy}, 64)
-    assert drawn["ddp"].max() == 0.0 < drawn["ps"].max() == pytest.approx(math.log(1.5))
-
-
-def test_no_fit_has_rows_of_the_predicted_source_or_of_those_kept_out():
-    kept = sorted(calibration.kept_out())
-    rows = [Compared("a", source, "m", 4, 1.0, "s", "ddp", 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
-            for source in ("one", "two", *kept)]  # fmt: skip
-    assert {row.source for row in calibration.fit_calibration(rows, without="one").rows} == {"two"}
-
-
-def test_an_own_run_scales_every_prediction_and_narrows_the_intervals():
-    where, known = setting(8), ["computation", "alpha"]
-    run = own_runs.Run(2 * seconds("ddp", replace(where, workers=4)), read_candidates()["ddp"], 4)
-    errors = calibration.committed_calibration()
-
-    def ranked(runs):
-        return {
-            row.candidate.name: row
-            for row in answer.rank_strategies(
-                where, LOAD, known, chosen=read_candidates(), simulating=False, calibration=errors, runs=runs
-            ).rows
-        }
-
-    without, scaled = ranked([]), ranked([run])
-    for name, row in scaled.items():
-        assert row.seconds == pytest.approx(2 * seconds(name, where))
-    assert scaled["ddp"].high_s / scaled["ddp"].low_s < without["ddp"].high_s / without["ddp"].low_s
-
-
-@pytest.mark.parametrize("gpus", [1, 4])
-def test_three_own_runs_fit_the_step_the_goodput_and_what_is_added(gpus):
-    """Runs with twice the usual step, three quarters of the line and a tenth more time, on 1 to 4 machines."""
-    asked = Question("resnet50", "10g", 32, gpus_per_node=gpus, intra=gpus and 12)
-    where, _, known, _ = question.parse_question(asked)
-    truth = where.slower(2.0).with_entries(beta_s_per_byte=8 / 7.5e9)
-    ddp = read_candidates()["ddp"]
-    runs = [
-        own_runs.Run(1.1 * seconds("ddp", replace(truth, workers=gpus * machines)), ddp, gpus * machines, gpus)
-        for machines in (1, 2, 4)
-    ]
-    fitted, known = own_runs.fit_setting(where, known, runs)
-    assert {"computation", "goodput"} <= set(known) and not fitted.links
-    assert fitted.computation_s == pytest.approx(2 * where.computation_s, rel=0.15)
-    ratios = [run.log_ratio(fitted) for run in runs]
-    assert max(ratios) - min(ratios) < 0.05
-    predicted = seconds("ddp", fitted) * math.exp(sum(ratios) / 3)
-    assert predicted == pytest.approx(1.1 * seconds("ddp", truth), rel=0.05)
-
-
-def test_in_one_machine_the_answer_says_that_bandwidth_is_not_used():
-    (slow, load, known, notes), (fast, *_) = (
-        question.parse_question(Question("resnet20", bandwidth, 4, gpus_per_node=4, step_ms=10.0))
-        for bandwidth in ("10m", "100g")
-    )
-    assert forms.step_seconds(read_candidates(), slow) == forms.step_seconds(read_candidates(), fast)
-    words = text.format_answer(answer.rank_strategies(slow, load, known, notes=notes, simulating=False))
-    assert "bandwidth and latency between machines are not used" in words and "by bandwidth" not in words
-
-
-@pytest.fixture
-def form_errors_of(monkeypatch):
-    """Sets the usual error of all forms, and that of one form apart."""
-
-    def set_errors(usual, **apart):
-        errors = {name: FormError(200, 1.0 - usual, usual, 0.0, (-usual, usual)) for name in read_candidates()}
-        monkeypatch.setattr(candidates, "committed_errors", lambda: errors | apart)
-
-    return set_errors
-
-
-def test_a_strategy_whose_form_is_not_good_enough_is_shown_but_not_ranked(form_errors_of):
-    form_errors_of(0.01, gpipe=FormError(200, 0.5, 0.3, -0.2, (-0.4, 0.3)), ps=None)
-    found = rows_of({"ddp": (1.0, 1.0), "gpipe": (0.1, 0.1), "ps": (0.1, 0.1)})
-    assert [row.candidate.name for row in found.ties("any")] == ["ddp"]
-    assert text.format_table(found, every_row=True).count("unranked") == 2
-    legend = "\n".join(text.legend_lines(found))
-    assert "GPipe is not ranked: its form is within 5% of its simulation in 50% of 200 random settings" in legend
-
-
-def test_the_candidates_that_are_simulated_do_not_depend_on_the_time_it_takes(monkeypatch, form_errors_of):
-    form_errors_of(0.02)
-    points = {name: forms.closed_form_step(read_candidates()[name], setting(4)) for name in points_of(setting(4))}
-    clock = iter(range(0, 10**9, 1000))
-    chosen = list(answer.simulate_best(read_candidates(), points, setting(4)))
-    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
-    assert list(answer.simulate_best(read_candidates(), points, setting(4))) == chosen != []
-
-
-def test_only_candidates_that_the_forms_cannot_tell_apart_are_simulated(form_errors_of):
-    form_errors_of(0.02)
-    points = {name: simulate.Step(1.0 + 0.2 * n, {}) for n, name in enumerate(read_candidates())}
-    assert answer.undecided_candidates(read_candidates(), points, "any") == []
-    points["layerwise"] = simulate.Step(points["ddp"].seconds * 1.01, {})
-    assert answer.undecided_candidates(read_candidates(), points, "synchronous") == ["ddp", "layerwise"]

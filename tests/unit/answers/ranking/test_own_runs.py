@@ -1,0 +1,79 @@
+"""Errors of predictions, from published steps and from a user's own runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from repro.answers.ranking import (
+    answer,
+    calibration,
+    own_runs,
+    question,
+    simulate,
+)
+from repro.answers.ranking.against import Compared
+from repro.answers.ranking.arguments import Question
+from repro.answers.ranking.candidates import read_candidates
+from tests.unit.answers.ranking.settings import LOAD, seconds, setting
+
+
+def test_errors_are_those_of_steps_with_as_much_communication():
+    light, heavy = (simulate.Step(1.0, {"computation": 1.0, "communication": load}) for load in (0.1, 1.0))
+    rows = [
+        Compared("a", f"source {n}", "m", 4, 1.0, "s", "ddp", 1.0, load, 1.0 + error, 1.0, 1.0, 1.0, 1.0)
+        for n in range(3)
+        for load, error in ((0.1, 0.0), (1.0, 0.5))
+    ]
+    known = calibration.Calibration(rows)
+    assert known.errors_of(light).shared(0.9) == 0.0 < known.errors_of(heavy).shared(0.5)
+    drawn = known.drawn({"ddp": light, "ps": heavy}, 64)
+    assert drawn["ddp"].max() == 0.0 < drawn["ps"].max() == pytest.approx(math.log(1.5))
+
+
+def test_no_fit_has_rows_of_the_predicted_source_or_of_those_kept_out():
+    kept = sorted(calibration.kept_out())
+    rows = [Compared("a", source, "m", 4, 1.0, "s", "ddp", 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+            for source in ("one", "two", *kept)]  # fmt: skip
+    assert {row.source for row in calibration.fit_calibration(rows, without="one").rows} == {"two"}
+
+
+def test_an_own_run_scales_every_prediction_and_narrows_the_intervals():
+    where, known = setting(8), ["computation", "alpha"]
+    run = own_runs.Run(2 * seconds("ddp", replace(where, workers=4)), read_candidates()["ddp"], 4)
+    errors = calibration.committed_calibration()
+
+    def ranked(runs):
+        return {
+            row.candidate.name: row
+            for row in answer.rank_strategies(
+                where, LOAD, known, chosen=read_candidates(), simulating=False, calibration=errors, runs=runs
+            ).rows
+        }
+
+    without, scaled = ranked([]), ranked([run])
+    for name, row in scaled.items():
+        assert row.seconds == pytest.approx(2 * seconds(name, where))
+    assert scaled["ddp"].high_s / scaled["ddp"].low_s < without["ddp"].high_s / without["ddp"].low_s
+
+
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_three_own_runs_fit_the_step_the_goodput_and_what_is_added(gpus):
+    """Runs with twice the usual step, three quarters of the line and a tenth more time, on 1 to 4 machines."""
+    options = Question("resnet50", "10g", 32, gpus_per_node=gpus, intra=gpus and 12)
+    where, _, known, _ = question.parse_question(options)
+    truth = where.slower(2.0).with_entries(beta_s_per_byte=8 / 7.5e9)
+    ddp = read_candidates()["ddp"]
+    runs = [
+        own_runs.Run(1.1 * seconds("ddp", replace(truth, workers=gpus * machines)), ddp, gpus * machines, gpus)
+        for machines in (1, 2, 4)
+    ]
+    fitted, known = own_runs.fit_setting(where, known, runs)
+    assert {"computation", "goodput"} <= set(known) and not fitted.links
+    assert fitted.computation_s == pytest.approx(2 * where.computation_s, rel=0.15)
+    ratios = [run.log_ratio(fitted) for run in runs]
+    assert max(ratios) - min(ratios) < 0.05
+    predicted = seconds("ddp", fitted) * math.exp(sum(ratios) / 3)
+    assert predicted == pytest.approx(1.1 * seconds("ddp", truth), rel=0.05)

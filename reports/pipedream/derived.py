@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
-from repro.answers.claims.compute import by_seed, correlation, function, median_rates
+from repro.answers.claims.compute import by_seed, correlation_function, function, median_rates
 from repro.answers.claims.evaluate import Outcome
 from repro.answers.claims.stats import format_number as text
 from repro.answers.figures import schedules
@@ -71,20 +71,20 @@ def over(rates: Rates, row: str, variant: str, base: str) -> float | None:
     return rates[row, variant] / rates[row, base] if {(row, variant), (row, base)} <= rates.keys() else None
 
 
-@correlation
+@correlation_function
 def gain_follows_overhead(group: Runs) -> Outcome:
     """Spearman's correlation, over Table 1's rows, between BSP's stalled share and PipeDream's speed-up over BSP, one a
     seed."""
     bsp = select_rows(group.frame, {"variant": BSP})
     rows = bsp[bsp["experiment"].str.startswith("table1-")]
-    found = {}
+    correlations = {}
     for seed, stalled in rows.groupby("seed"):
         rates = median_rates(group.where(seed=seed))
         pairs = stalled.assign(gain=[over(rates, row, PIPEDREAM, BSP) for row in stalled["experiment"]])
         ranks = pairs[["stalled", "gain"]].astype(float).dropna().rank()  # equal values have their mean rank
         if len(ranks) >= 4 and ranks.nunique().min() > 1:
-            found[seed] = float(ranks.corr().loc["stalled", "gain"])
-    return Outcome(found) if found else Outcome(reason="fewer than four rows that differ")
+            correlations[seed] = float(ranks.corr().loc["stalled", "gain"])
+    return Outcome(correlations) if correlations else Outcome(reason="fewer than four rows that differ")
 
 
 # --- Figure 1: communication overhead by model, GPU (a testbed) and number of workers

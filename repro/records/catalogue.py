@@ -13,7 +13,7 @@ from repro.records.sweep import Sweep
 from repro.records.variants import REFERENCE, WORKSPACE
 
 
-def workspace() -> Path:
+def workspace_root() -> Path:
     """The folder of the user's results, which need not exist; InputError for a file."""
     root = results_root()
     if root.exists() and not root.is_dir():
@@ -23,7 +23,7 @@ def workspace() -> Path:
 
 def papers(paper: str | None = None) -> list[str]:
     """The papers with finished runs or draws, or the named one; InputError if that has no unfinished runs either."""
-    folders = (*run_folders(workspace()), *sweep.folders(workspace()))
+    folders = (*run_folders(workspace_root()), *sweep.folders(workspace_root()))
     known = sorted({*reference.papers(), *(folder.parts[-3] for folder in folders)})
     if paper is None:
         return known
@@ -42,7 +42,7 @@ def runs(paper: str, root: Path | None = None) -> list[Found]:
     out, with a warning.
     """
     committed = reference.read(paper) if root in (None, reference_root()) else []
-    folders = run_folders(root or workspace(), paper) if root != reference_root() else ()
+    folders = run_folders(root or workspace_root(), paper) if root != reference_root() else ()
     finished = [Found(REFERENCE, record) for record in committed]
     finished += [Found(WORKSPACE, record) for folder in folders if (record := store.usable_record(folder))]
     return sorted(variants.newest(finished, _name), key=_name)
@@ -56,7 +56,7 @@ def sweeps(paper: str, root: Path | None = None) -> list[tuple[Found, Sweep]]:
     draws than the published one, as while it is drawn, does not: publishing leaves it out too.
     """
     committed = reference.sweeps(paper) if root in (None, reference_root()) else []
-    folders = sweep.folders(root or workspace(), paper) if root != reference_root() else ()
+    folders = sweep.folders(root or workspace_root(), paper) if root != reference_root() else ()
     drawn = [(Found(REFERENCE, each.record), each) for each in committed]
     drawn += [(Found(WORKSPACE, each.record), each) for folder in folders if (each := sweep.usable_sweep(folder))]
     longest: dict[str, tuple[Found, Sweep]] = {}

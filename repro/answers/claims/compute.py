@@ -28,7 +28,7 @@ def function(compute: Callable[..., Outcome]) -> Callable[..., Outcome]:
     return compute
 
 
-def correlation(compute: Callable[..., Outcome]) -> Callable[..., Outcome]:
+def correlation_function(compute: Callable[..., Outcome]) -> Callable[..., Outcome]:
     """Register a function whose number is a correlation, which no error of a time takes beyond 1."""
     LARGEST[compute.__name__] = 1.0
     return function(compute)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -108,16 +108,17 @@ class ClaimEvaluator:
         group, sweeps = self.runs_for(claim, kind), self.sweeps_for(claim, kind)
         if group is None:
             return None
+        read = runs_read(claim, group)
         if reason := not_testable(claim, group):
-            return Evidence(Outcome(), not_testable=reason, origin=runs_origin(claim, group))
+            return Evidence(Outcome(), not_testable=reason, origin=runs_origin(read))
         evidence = Evidence(
             outcome_of(claim, group),
             by_construction=self.by_construction(claim, group),
             implied=self.implied(group) if claim.about == "time" else "",
             out_of_scope=shared_cores(claim, group),
             busy=busy_machine(claim, group),
-            unpriced=unpriced_arithmetic(claim, group),
-            origin=runs_origin(claim, group),
+            unpriced=unpriced_arithmetic(claim, read),
+            origin=runs_origin(read),
         )
         if kind == SIMULATED and claim.about == "time":
             return self._simulated(claim, group, evidence, sweeps)
@@ -305,17 +306,17 @@ def sample_of(values: Mapping[int, float]) -> Sample:
     return Sample([*values.values()], drawn=True)
 
 
-def runs_origin(claim: Claim, group: Runs) -> str:
+def runs_origin(read: Sequence[Found]) -> str:
     """Where the runs behind a number are from, `reference / workspace`."""
-    return " / ".join(sorted({run.origin for run in runs_read(claim, group)}))
+    return " / ".join(sorted({run.origin for run in read}))
 
 
-def unpriced_arithmetic(claim: Claim, group: Runs) -> str:
+def unpriced_arithmetic(claim: Claim, read: Sequence[Found]) -> str:
     """`without the time of the arithmetic of Top-k`: by what the user's simulations of a time are too fast; "" if
     nothing."""
     if claim.about != "time":
         return ""
-    mine = [run for run in runs_read(claim, group) if run.origin == WORKSPACE and run.identity.trains]
+    mine = [run for run in read if run.origin == WORKSPACE and run.identity.trains]
     free = dict.fromkeys(run.label for run in mine if run.training.free_arithmetic)
     return f"without the time of the arithmetic of {some_of([*free], 2)} (repro price)" if free else ""
 

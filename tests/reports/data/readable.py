@@ -39,9 +39,9 @@ def unreadable(figure):
     shown = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     shown = [text for text in shown if text not in hidden and text.get_rotation() % 90 == 0]
     boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in shown]
-    found = [(boxes[a][0], boxes[b][0]) for a, b in covering([box for _, box in boxes])]
+    wrong = [(boxes[a][0], boxes[b][0]) for a, b in covering([box for _, box in boxes])]
     width = figure.get_figwidth()
     scale, smallest = (PHONE / width, SMALLEST_ON_PHONE) if width <= PHONE else (min(1, PAGE / width), SMALLEST)
-    found += [(text.get_text(), "too small") for text in shown if text.get_fontsize() * scale < smallest]
+    wrong += [(text.get_text(), "too small") for text in shown if text.get_fontsize() * scale < smallest]
     inside = figure.bbox.padded(EDGE)
-    return found + [(text,) for text, box in boxes if not all(inside.contains(*corner) for corner in box.corners())]
+    return wrong + [(text,) for text, box in boxes if not all(inside.contains(*corner) for corner in box.corners())]

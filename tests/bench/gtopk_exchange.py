@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from repro.algorithms.timing import sparse_forms
-from repro.core.errors import InputError, NotHere
+from repro.core.errors import InputError, TooBusy
 from repro.core.terminal import warn
 from repro.fabric.base import Fabric
 from repro.fabric.collectives.dense import binomial_broadcast
@@ -52,14 +52,14 @@ GOALS = [
 
 
 def measure_rows(scale: str) -> list[dict[str, Any]]:
-    """A row for each testbed, size and side; a testbed that this machine cannot have is left out, with a warning."""
+    """A row for each testbed, size and side; a testbed that this machine cannot have, or not now, is left out, with a warning."""
     elements, turns = SIZES[scale]
     rows = []
     for name, (sides, beta) in TESTBEDS.items():
         settings = {"sides": sides, "sizes": elements, "turns": turns, "beta_s_per_byte": beta}
         try:
             made = run_ranks("tests.bench.gtopk_exchange", RANKS, name, settings)
-        except (InputError, NotHere) as error:
+        except (InputError, TooBusy) as error:
             warn(f"{name}: {error}")
             continue
         rows += [{"testbed": name} | row for row in made]

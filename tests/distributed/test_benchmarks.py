@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from unittest import mock
 
 import pytest
 
+from repro.core.errors import TooBusy
 from repro.core.not_none import not_none
-from tests.bench import simulator
+from tests.bench import gtopk_exchange, simulator
 from tests.support.cli import forked, repro
 from tests.support.records import read_summary
 
@@ -62,6 +64,13 @@ def test_gtopk_beside_its_authors(tmp_path):
     rows = json.loads((tmp_path / "bench" / "gtopk" / "rows.json").read_text())
     assert {row["side"] for row in rows} >= {"ours", "sampled", "authors"}
     assert goals and goals[0]["value"] > 0
+
+
+def test_a_testbed_that_a_busy_machine_cannot_have_is_left_out_with_a_warning(monkeypatch, capsys):
+    rows_or_fault = mock.Mock(side_effect=[[{"side": "ours"}], TooBusy("1 Gbit/s cannot be reached")])
+    monkeypatch.setattr(gtopk_exchange, "run_ranks", rows_or_fault)
+    assert [row["testbed"] for row in gtopk_exchange.measure_rows("quick")] == ["here"]
+    assert "1 Gbit/s cannot be reached" in capsys.readouterr().err
 
 
 @pytest.mark.ranks

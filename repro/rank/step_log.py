@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from repro.core.errors import Diverged, FaultError, InputError
+from repro.core.not_none import not_none
 from repro.core.phases import OVERLAPPED
 from repro.core.processes import print_event
 from repro.rank import meters
@@ -22,9 +23,14 @@ from repro.records.events import EventLog
 from repro.strategies.base import StepReport, Strategy
 from repro.training.clock import Interval
 from repro.training.cuda_timer import Mark
+from repro.training.first_updates import least_sum
 from repro.training.worker import Worker
 
-AMPLIFIED = 1.5  # times the longest of the workers' gradients; rounding and lossy codecs stay far below
+# what was summed -> how it is divided
+REMEDIES = {
+    "gradients": "`worker.update(total)` divides by {workers}, or by its `summands`",
+    "weights": 'divide the sum of the workers\' weights, or use `fabric.allreduce(weights, op="mean")`',
+}
 SIGN_OF_LIFE_S = 5.0  # interval of messages to the parent, which ends ranks that are silent for long
 
 
@@ -34,7 +40,7 @@ class RankSteps:
 
     since_s, phases, bytes, loss (mean over its steps; None without any), trace   since the last stop
     train_s, staleness (rounds -> gradients), counters, peak_bytes   since the run began
-    amplified   of the run's first updates: the applied gradient's norm by that of the rank's own
+    first_updates   ratios of the run's first updates, which are large if sums were not divided
     nonfinite   values that are not finite
     peak_bytes  of memory; None if ranks share a process
     cores       since the last stop; None if they are not measured
@@ -50,7 +56,7 @@ class RankSteps:
     trace: list[Interval]
     staleness: dict[int, int]
     counters: dict[str, float]
-    amplified: list[float]
+    first_updates: dict[str, float]
     nonfinite: NonFinite | None
     peak_bytes: int | None
     cores: CoreTimes | None
@@ -76,7 +82,8 @@ class StepLog:
         self.bytes_before, self.train_before = worker.fabric.bytes_sent, 0.0
         self.iteration, self.train_s = 0, 0.0
         self.loss: float | None = None
-        self.unlogged = self.compared = False
+        self.unlogged = False
+        self.warned: set[str] = set()
         self.reported_s = time.perf_counter()
         self.core_meter: CoreMeter | None = None
 
@@ -102,6 +109,7 @@ class StepLog:
         self.bytes_before, self.train_before = fabric.bytes_sent, clock.train_s()
         with clock.activity("synchronisation"):
             ranks = fabric.exchange(mine)
+        self._warn_undivided(ranks)
         if len(iterations := {rank.iteration for rank in ranks}) > 1:
             raise FaultError(f"ranks have stopped at different iterations: {sorted(iterations)}")
         if any(rank.nonfinite for rank in ranks):
@@ -109,7 +117,6 @@ class StepLog:
         self.iteration, self.train_s = iteration, max(rank.train_s for rank in ranks)
         if self.events:
             self._write(self.events, ranks)
-            self._warn_amplified(self.events, ranks)
         self.losses.clear()
         self.step_s.clear()
         self.phases.clear()
@@ -129,7 +136,7 @@ class StepLog:
             trace=clock.middle(self.trace_steps * typical) if self.trace_steps else [],
             staleness=dict(self.staleness),
             counters={name: float(total) for name, total in self.strategy.counters().items()},
-            amplified=[float(ratio) for ratio in worker.amplified],
+            first_updates=worker.first_updates.ratios(worker.workers),
             nonfinite=find_nonfinite(worker, self.strategy, iteration, losses.tolist()),
             peak_bytes=meters.peak_bytes(worker.model_shard.device) if worker.blocks is None else None,
             cores=self.core_meter.since_last() if self.core_meter else None,
@@ -178,18 +185,18 @@ class StepLog:
         if trace:
             events.append("trace", iteration=self.iteration, intervals=trace)
 
-    def _warn_amplified(self, events: EventLog, ranks: Sequence[RankSteps]) -> None:
-        """Warn once, on the screen and in the record, if all ranks' first updates exceed what a mean of their gradients
-        can be: no mean is longer than the longest of them, and a sum is up to `workers` times as long."""
-        ratios, workers = [ratio for rank in ranks for ratio in rank.amplified], self.worker.workers
-        if ratios and not self.compared and min(ratios) > max(AMPLIFIED, workers / 2):
-            line = (
-                f"the first updates are {min(ratios):.1f} or more times the workers' gradients, as if a sum of "
-                f"{workers} were not divided; `worker.update(total)` divides by {workers}, or by its `summands`"
-            )
-            events.append("warning", line=line)
-            print_event("note", line=line)
-        self.compared = True
+    def _warn_undivided(self, ranks: Sequence[RankSteps]) -> None:
+        """Warn once, on the screen and in the record, of sums over workers that were not divided."""
+        for what, remedy in REMEDIES.items() if self.events else ():
+            ratios = [rank.first_updates[what] for rank in ranks if what in rank.first_updates]
+            if ratios and min(ratios) > least_sum(self.worker.workers) and what not in self.warned:
+                self.warned.add(what)
+                line = (
+                    f"the first updates are {min(ratios):.1f} or more times the workers' {what}, as if a sum of "
+                    f"{self.worker.workers} were not divided; {remedy.format(workers=self.worker.workers)}"
+                )
+                not_none(self.events).append("warning", line=line)
+                print_event("note", line=line)
 
     def unfinished(self) -> dict[str, Any]:
         """The measurements since the last stop, for a checkpoint before the next."""

@@ -14,9 +14,8 @@ from repro.fabric.base import Fabric
 from repro.training import compute
 from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
+from repro.training.first_updates import FirstUpdates
 from repro.training.model_shard import ModelShard, Through
-
-FIRST = 3  # updates whose size is compared with the rank's own gradients
 
 
 class Delays(Protocol):
@@ -45,7 +44,7 @@ class Worker:
     min_compute_s  real seconds to which a gradient computation of nominal length is extended by sleeping; ignored in
                 virtual time, where the testbed's device determines the time of passes
     iterations  of the whole run, for strategies that depend on its end
-    amplified of the first `FIRST` updates: the norm of the mean gradient by that of this rank's own (0-dim tensors)
+    first_updates   whether they look like sums that were not divided
     """
 
     workers: int
@@ -62,7 +61,7 @@ class Worker:
     imbalance: Delays | None = None
     min_compute_s: float | None = None
     iterations: int | None = None
-    amplified: list[torch.Tensor] = field(default_factory=list)
+    first_updates: FirstUpdates = field(default_factory=FirstUpdates)
 
     def __post_init__(self) -> None:
         self.parameters = self.model_shard.size  # of the whole model
@@ -115,6 +114,7 @@ class Worker:
         previous minibatch is reset if this one does not continue it.
         """
         self.inject_delay(minibatch // self.workers)
+        self.first_updates.compare_weights(self.model_shard)
         return self.compute.gradients(minibatch, compute.Hooks(before_block, gradient_ready, through))
 
     def forward(
@@ -178,14 +178,8 @@ class Worker:
                     return
                 if total is not None:
                     total.div_(summands or self.workers)
-                    if len(self.amplified) < FIRST:
-                        self._compare_with_own(total)
+                    self.first_updates.compare_gradient(total, self.model_shard)
                 elif summands and summands > 1:
                     self.model_shard.divide(summands)
                 self.model_shard.update(total, lr_factor)
-
-    def _compare_with_own(self, mean: torch.Tensor) -> None:
-        """Add to `amplified`, without reading a value on the host; a server, say, has no gradient of its own."""
-        gradients = [parameter.grad for parameter in self.model_shard.parameters if parameter.grad is not None]
-        if self.workers > 1 and len(gradients) == len(self.model_shard.parameters):
-            self.amplified.append(mean.norm() / torch.stack([gradient.norm() for gradient in gradients]).norm())
+                self.first_updates.updated(self.model_shard)

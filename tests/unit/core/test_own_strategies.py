@@ -71,13 +71,33 @@ class Sum(GradientStrategy):
         self.worker.fabric.allreduce(gradient)
         return gradient * FACTOR
 """
+LOCAL_SGD = """
+
+from repro.strategies.base import StepReport
+from repro.strategies.shared.data_parallel import DataParallel
 
 
-def test_a_forgotten_division_is_told(mine, capsys):
+class Sum(DataParallel):
+    name = "sum"
+    identical_replicas = False
+
+    def step(self):
+        loss = self.worker.gradients(self.minibatch())
+        self.worker.update()
+        if self.iteration % 4 == 3:
+            weights = self.worker.model_shard.weights
+            self.worker.fabric.allreduce(weights).wait()
+            weights.mul_(FACTOR / self.worker.workers)
+        return self.advanced(loss)
+"""
+
+
+@pytest.mark.parametrize("of", ["gradients", "weights"])
+def test_a_forgotten_division_is_told(mine, capsys, of):
     """And a correct strategy is not suspected."""
     for factor, told in (("self.worker.workers", True), ("1", False)):
-        (mine / f"sum_{told}.py").write_text(SUM.replace("FACTOR", factor))
-        run = trained(mine / f"run_{told}", f"strategy=./sum_{told}.py:Sum", "dataset=./mine.npz", "epochs=1")
+        (mine / f"{of}_{told}.py").write_text((SUM if of == "gradients" else LOCAL_SGD).replace("FACTOR", factor))
+        run = trained(mine / f"run_{told}", f"strategy=./{of}_{told}.py:Sum", "dataset=./mine.npz", "epochs=1")
         for shown in (capsys.readouterr().out, " ".join(run["warnings"])):
             assert ("as if a sum of 2 were not divided" in shown) is told
 

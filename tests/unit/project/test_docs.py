@@ -145,7 +145,7 @@ def public(kind: type, instance: object = None) -> set[str]:
 
 
 INTERNAL = {  # members that only the harness uses
-    "Worker": {"blocks", "compute", "loss_function", "accumulate", "imbalance", "min_compute_s", "amplified"},
+    "Worker": {"blocks", "compute", "loss_function", "accumulate", "imbalance", "min_compute_s", "first_updates"},
     "ModelShard": {
         *("forward_backward", "forward", "backward", "update", "keep", "state_dict", "load_state_dict"),
         *("configured", "numerics", "calls"),

@@ -1,0 +1,66 @@
+"""Norms of a run's first updates, which show whether sums of the workers' gradients or weights were divided."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+
+from repro.training.model_shard import ModelShard
+
+GRADIENTS, WEIGHTS = 3, 100  # updates that are compared; weights: more, because local SGD averages them seldom
+SAMPLE = 4096  # weights whose norm is taken
+LEAST = 1.5  # ratios that tell; rounding and lossy codecs stay far below
+
+
+@dataclass
+class FirstUpdates:
+    """One per rank. Adding a ratio (a 0-dim tensor) reads no value on the host.
+
+    gradients  the norm of the applied gradient by that of the rank's own
+    weights    the norm of the weights at the next gradient computation by that after the update: what the strategy
+               made of them in between
+    """
+
+    gradients: list[torch.Tensor] = field(default_factory=list)
+    weights: list[torch.Tensor] = field(default_factory=list)
+    after: torch.Tensor | None = None
+
+    def compare_gradient(self, mean: torch.Tensor, shard: ModelShard) -> None:
+        """Compare a gradient (n,), before it is applied, with the rank's own; a server, say, has none."""
+        own = [parameter.grad for parameter in shard.parameters if parameter.grad is not None]
+        if len(self.gradients) < GRADIENTS and len(own) == len(shard.parameters):
+            self.gradients.append(mean.norm() / torch.stack([gradient.norm() for gradient in own]).norm())
+
+    def ratios(self, workers: int) -> dict[str, float]:
+        """The least ratio of gradients, and the first of weights that is too long for a mean (else 1); only those
+        that this rank has. Waits for the device."""
+        least = {"gradients": min(values)} if (values := _values(self.gradients)) else {}
+        long = (ratio for ratio in _values(self.weights) if least_sum(workers) < ratio < math.inf)
+        return least | ({"weights": next(long, 1.0)} if self.weights else {})
+
+    def updated(self, shard: ModelShard) -> None:
+        """Note the weights after an update."""
+        if len(self.weights) < WEIGHTS:
+            self.after = _sample(shard).norm()
+
+    def compare_weights(self, shard: ModelShard) -> None:
+        """Compare the weights, before a gradient computation, with those after the update before it, if any."""
+        if self.after is not None:
+            self.weights.append(_sample(shard).norm() / self.after)
+            self.after = None
+
+
+def _sample(shard: ModelShard) -> torch.Tensor:
+    return shard.weights[:: max(1, shard.weights.numel() // SAMPLE)]
+
+
+def _values(ratios: list[torch.Tensor]) -> list[float]:
+    return torch.stack(ratios).tolist() if ratios else []
+
+
+def least_sum(workers: int) -> float:
+    """The ratio above which a gradient or weights are taken for a sum of the workers' that was not divided: no mean is
+    longer than the longest of them, and a sum is up to `workers` times as long."""
+    return max(LEAST, workers / 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from repro.answers.claims.claims import Claim
@@ -38,14 +38,22 @@ class Headline:
     lacking: str = ""
 
 
-def judge_headlines(paper: str) -> list[Headline]:
-    """A paper's headline claims: first those with an answer of the user's."""
-    committed, mine = results.read(paper, reference_root()), results.read_workspace(paper)
-    by_claim = group_by_claim(mine.verdicts)
+def judge_headlines(paper: str, experiments: Container[str] | None = None) -> list[Headline]:
+    """A paper's headline claims: first those with an answer of the user's; of some experiments only these."""
+    mine = results.read_workspace(paper)
+    claims = [
+        each for each in mine.file.claims if each.headline and (not experiments or each.experiment in experiments)
+    ]
+    own = {
+        claim: [each for each in kinds if wording.is_own(each)]
+        for claim, kinds in group_by_claim(mine.judge(claims)).items()
+    }
+    if not (shown := [claim for claim in claims if own[claim.id] or not experiments]):
+        return []
+    committed = results.read(paper, reference_root())
     judged = [
-        headline_of(committed, kinds, [each for each in by_claim[claim] if wording.is_own(each)], mine)
-        for claim, kinds in group_by_claim(committed.verdicts).items()
-        if kinds[0].claim.headline
+        headline_of(committed, kinds, own[claim], mine)
+        for claim, kinds in group_by_claim(committed.judge(shown)).items()
     ]
     return sorted(judged, key=lambda headline: (not headline.mine, not headline.committed.verdict.judged))
 

@@ -71,11 +71,9 @@ def answer_claims(ran: str) -> str:
         from repro.answers.pages import overview
         from repro.cli.headlines import format_headlines, judge_headlines
 
-        chosen = judge_headlines(paper) if paper in overview.papers() else []
-        if ran != paper:
-            names = {name.partition("/")[2] for name in experiment_names(ran)}
-            chosen = [each for each in chosen if each.mine and each.claim.experiment in names]
-        text = format_headlines(chosen)
+        print_progress("judging the claims ...")
+        names = None if ran == paper else {name.partition("/")[2] for name in experiment_names(ran)}
+        text = format_headlines(judge_headlines(paper, names)) if paper in overview.papers() else ""
         user_cache.save_cached("claims", key, text)
     return text
 

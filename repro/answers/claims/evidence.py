@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -83,12 +83,14 @@ class ClaimEvaluator:
     _made: dict[tuple[Sweeps | Runs, str], Runs] = field(default_factory=dict)
     _beside: dict[str, Mapping[int, Runs]] = field(default_factory=dict)
 
-    def verdicts(self, evidence: Callable[[Claim, str], Evidence | None] | None = None) -> list[ClaimVerdict]:
-        """One a claim and kind of number, in the file's order. evidence: by default of `evidence`."""
+    def verdicts(
+        self, claims: Iterable[Claim], evidence: Callable[[Claim, str], Evidence | None] | None = None
+    ) -> list[ClaimVerdict]:
+        """One a claim and kind of number, in this order. evidence: by default of `evidence`."""
         evidence = evidence or self.evidence
         return [
             evaluate.judge_claim(claim, kind, evidence(claim, kind), self.file.effect(claim))
-            for claim in self.file.claims
+            for claim in claims
             for kind in KINDS
         ]
 

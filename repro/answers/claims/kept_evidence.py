@@ -45,10 +45,11 @@ def evidence_key(paper: str, groups: Mapping[tuple[str, str], Iterable[Found]]) 
     ]
 
 
-def judge_with_kept(evaluator: ClaimEvaluator, key: Any) -> list[ClaimVerdict]:
-    """The evaluator's verdicts; evidence from modelled runs is computed only if the key has changed."""
+def judge_with_kept(evaluator: ClaimEvaluator, claims: Iterable[Claim], key: Any) -> list[ClaimVerdict]:
+    """The evaluator's verdicts on claims; evidence from modelled runs is computed only if the key has changed."""
     stored = user_cache.load_cached("evidence", key)
     known = EVIDENCE.validate_python(stored) if stored else {}
+    before = len(known)
 
     def evidence(claim: Claim, kind: str) -> Evidence | None:
         if kind == MEASURED:
@@ -58,7 +59,7 @@ def judge_with_kept(evaluator: ClaimEvaluator, key: Any) -> list[ClaimVerdict]:
             known[place] = evaluator.evidence(claim, kind)
         return known[place]
 
-    verdicts = evaluator.verdicts(evidence)
-    if not stored:
+    verdicts = evaluator.verdicts(claims, evidence)
+    if len(known) > before:
         user_cache.save_cached("evidence", key, EVIDENCE.dump_python(known, mode="json"))
     return verdicts

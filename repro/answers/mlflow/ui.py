@@ -45,13 +45,13 @@ def serve(host: str = HOST, port: int = PORT, root: Path | None = None) -> None:
 
     InputError: no database yet, the port is in use, or $MLFLOW_TRACKING_URI is a server, which has its own page.
     """
+    check_port(host, port)
     root = root or results_root()
     uri = tracking_uri(None, root)
     if is_server(uri):
         raise InputError(f"MLFLOW_TRACKING_URI is a server: open {public(uri)} in a browser")
     if is_sqlite(uri) and not (database := database_file(uri)).is_file():
         raise InputError(f"no MLflow database at {database}: run an experiment, or `repro ui --sync` for earlier ones")
-    check_port(host, port)
     links = _links(uri, root, f"http://{_address(host)}:{port}")
     with _server(uri, host, port) as server:
         try:

@@ -56,10 +56,14 @@ class Results:
     @cached_property
     def verdicts(self) -> list[ClaimVerdict]:
         """The verdict of every kind of number on every claim, in the file's order."""
+        return self.judge(self.file.claims)
+
+    def judge(self, claims: Iterable[Claim]) -> list[ClaimVerdict]:
+        """The verdict of every kind of number on some claims."""
         if self.root is not None:
-            return self.evaluator.verdicts()
+            return self.evaluator.verdicts(claims)
         groups = {place: group.records.values() for place, group in self.shown.items()}
-        return judge_with_kept(self.evaluator, evidence_key(self.paper, groups))
+        return judge_with_kept(self.evaluator, claims, evidence_key(self.paper, groups))
 
     def claims(self, pattern: str, experiment: str | None = None) -> list[ClaimVerdict]:
         """The verdicts that have a number, of the claims whose names match a pattern such as `*-over-dense`."""

@@ -143,7 +143,7 @@ def add_commands(commands: Any) -> None:
     draws.add_argument("paper", nargs="?", help="a paper (default: all)")
     draws.add_argument("--run", action="store_true", help="make the missing draws, the cheapest first")
     as_json(draws)
-    draws.set_defaults(command=cmd_draws)
+    draws.set_defaults(command=cmd_draws, resumes=True)
 
 
 def cmd_draws(args: argparse.Namespace) -> None:

@@ -110,7 +110,7 @@ def add_commands(commands: Any) -> None:
         "--no-report", action="store_true", help="print no verdicts, and build no page after a paper's run"
     )
     as_json(run)
-    run.set_defaults(command=cmd_run)
+    run.set_defaults(command=cmd_run, resumes=True)
 
 
 def cmd_show(args: argparse.Namespace) -> None:
@@ -188,7 +188,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         records, fault = job.execute(pools, not args.no_mlflow)
     if args.json:
         print(json.dumps([record.plain() for record in records], indent=1))
-    else:
+    elif records or not fault:
         show_ending(records, job.planned.runs)
         mirrored = [] if args.no_mlflow else records
         show_where(args.experiment, not args.no_report, mirrored)

@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen, args = parse_arguments(arguments)
         if arguments is None:
             command_process.start_guard()
-        with config_folders.using_folders(chosen.config_dir), command_process.signals_interrupt(args.statuses):
+        ended = command_process.signals_interrupt(args.statuses, args.resumes)
+        with config_folders.using_folders(chosen.config_dir), ended:
             status: int | None = args.command(args)
             sys.stdout.flush()
             return status
@@ -113,7 +114,7 @@ def build_parser() -> Parser:
         "measured on this machine, simulated on the papers' testbeds.",
     )
     parser.add_argument("--version", action="version", version=f"repro {__version__}")
-    parser.set_defaults(command=lambda args: parser.print_help(), statuses={})
+    parser.set_defaults(command=lambda args: parser.print_help(), statuses={}, resumes=False)
     group = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
     for heading, modules in MODULES.items():
         with parser.under(heading, group):

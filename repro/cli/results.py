@@ -29,7 +29,7 @@ def add_commands(commands: Any) -> None:
 
     compare = commands.add_parser("compare", help="compare two variants or strategies wherever both were run")
     compare.add_argument("first", help="a variant as `repro results` shows it, or a strategy")
-    compare.add_argument("second")
+    compare.add_argument("second", metavar="other", help="what it is compared with, another such name")
     compare.add_argument("--paper", help="only this PAPER or PAPER/EXPERIMENT (default: all)")
     add_where(compare)
     as_json(compare)

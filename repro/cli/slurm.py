@@ -44,7 +44,7 @@ def add_commands(commands: Any) -> None:
     prepared.add_argument("runs", nargs="+", metavar="FOLDER=DIGEST", help="run prepared by `repro submit`")
     prepared.add_argument("--no-mlflow", action="store_true", help="do not mirror the run to MLflow")
     # simulated runs have no ranks to checkpoint
-    prepared.set_defaults(command=cmd_run_prepared, statuses={signal.SIGTERM: PREEMPTED})
+    prepared.set_defaults(command=cmd_run_prepared, statuses={signal.SIGTERM: PREEMPTED}, resumes=True)
 
 
 def cmd_submit(args: argparse.Namespace) -> None:

@@ -34,6 +34,7 @@ SHORT = 40  # characters of a temporary folder in which sockets can have their f
 _link: socket.socket | None = None  # to the guard; None in a process that has none
 _pid = 0  # of the process that has it
 _statuses: Mapping[int, int] = {}
+_resumes = True
 _interrupted: list[int] = []  # the signals that this command has received
 _said: list[int] = []  # the signals that a line has named
 
@@ -82,14 +83,15 @@ def outside_environment() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def signals_interrupt(statuses: Mapping[int, int]) -> Iterator[None]:
+def signals_interrupt(statuses: Mapping[int, int], resumes: bool = True) -> Iterator[None]:
     """SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does, so that a command ends after its processes.
 
-    statuses: exit status by signal, where it is not 128 + signal number. Ignored signals (job scripts, nohup) stay
+    statuses: exit status by signal, where it is not 128 + signal number; resumes: whether the same command continues
+    what this one did. Ignored signals (job scripts, nohup) stay
     ignored; outside the main thread nothing changes.
     """
-    global _statuses
-    _statuses = statuses
+    global _statuses, _resumes
+    _statuses, _resumes = statuses, resumes
     _said.clear()
     signs = ENDING if threading.current_thread() is threading.main_thread() else ()
     before = {sign: signal.getsignal(sign) for sign in signs}
@@ -139,7 +141,7 @@ def _end_late(number: int) -> None:
 def _reason(sign: signal.Signals) -> str:
     _said.append(sign)
     how = "interrupted" if sign == signal.SIGINT else f"terminated by {sign.name}"
-    return f"repro: {how}; the same command resumes"
+    return f"repro: {how}{'; the same command resumes' if _resumes else ''}"
 
 
 def _send_again(dropped: Any) -> bool:

@@ -134,9 +134,13 @@ def _named_and_installed(project: Path, value: str, cwd: str, path: tuple[str, .
     """Folders and files of `$REPRO_CONFIGS` and of installed packages. The arguments are all that it depends on."""
     named = [Path(cwd, name).resolve() for name in value.split(os.pathsep) if name]
     for place in named:
-        if not place.is_file() and not any((place / part).is_dir() for part in _parts(project)):
+        if not place.is_file() and not _is_folder_of(project, place):
             fault = f"has none of {', '.join(_parts(project))}" if place.is_dir() else "does not exist"
-            raise InputError(f"${VARIABLE} or --config-dir: {place} {fault}; must be a folder as paper_configs/ is")
+            below = next((child for child in sorted(place.glob("*/")) if _is_folder_of(project, child)), None)
+            advice = f"; {below} is one" if below else ""
+            raise InputError(
+                f"${VARIABLE} or --config-dir: {place} {fault}; must be a folder as paper_configs/ is{advice}"
+            )
     installed = []
     for name, package in entry_point_values(GROUP, path).items():
         if folder := module_folder(package):
@@ -144,6 +148,10 @@ def _named_and_installed(project: Path, value: str, cwd: str, path: tuple[str, .
         else:
             warn(f"paper {name}: there is no package {package}, which should contain it")
     return tuple(place for place in dict.fromkeys([*named, *installed]) if place != project)
+
+
+def _is_folder_of(project: Path, place: Path) -> bool:
+    return any((place / part).is_dir() for part in _parts(project))
 
 
 def _parts(project: Path) -> list[str]:

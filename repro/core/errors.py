@@ -40,7 +40,7 @@ class NotHere(InputError):
 class FaultError(ReproError):
     """A rank was lost, or a time limit passed; the same command resumes from the last checkpoint."""
 
-    again = "the same command resumes"  # the remedy in the command's message
+    again = "the same command resumes"  # the remedy in the command's message; folder: the run's
 
 
 class Diverged(FaultError):
@@ -55,7 +55,7 @@ class Crashed(FaultError):
     too."""
 
     mark = "crashed"
-    again = "the details are in the run's ranks.log; the same command fails again until the cause is corrected"
+    again = "the details are in {folder}/ranks.log; the same command fails again until the cause is corrected"
 
 
 class OutOfMemory(FaultError):

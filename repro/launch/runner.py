@@ -78,7 +78,7 @@ def run_unfinished(
     if faults:
         run, fault = min(faults, key=lambda each: (not isinstance(each[1], Preempted), isinstance(each[1], TooBusy)))
         others = f" (and {len(faults) - 1} more runs failed)" if len(faults) > 1 else ""
-        again = f"; {fault.again}" if isinstance(fault, FaultError) else ""
+        again = f"; {fault.again.format(folder=run.folder)}" if isinstance(fault, FaultError) else ""
         failed = type(fault)(f"{run.label}: {fault}{others}{again}")
     return [record for run in runs if (record := store.usable_record(run.folder))], failed
 

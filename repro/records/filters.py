@@ -124,4 +124,4 @@ def _number(condition: Condition, value: Value) -> Value:
     try:
         return float(value) if isinstance(value, str) else value
     except ValueError:
-        raise InputError(f"where {condition}: '{value}' is not a number") from None
+        raise InputError(f"where {condition}: '{value}' must be a number") from None

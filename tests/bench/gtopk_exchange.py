@@ -52,7 +52,7 @@ GOALS = [
 
 
 def measure_rows(scale: str) -> list[dict[str, Any]]:
-    """A row for each testbed, size and side; a testbed that this machine cannot have, or not now, is left out, with a warning."""
+    """A row for each testbed, size and side; without testbeds that this machine cannot have (now), with a warning."""
     elements, turns = SIZES[scale]
     rows = []
     for name, (sides, beta) in TESTBEDS.items():

@@ -85,9 +85,13 @@ def test_draws_alone_are_results_and_no_other_paper_s_page_is_built(folder, tmp_
     assert all(path.stem == "index" or path.stem.startswith("mine") for path in reports.glob("*.md"))
 
 
-@pytest.mark.parametrize(("place", "words"), [("nowhere", "does not exist"), ("empty", "has none of")])
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [("nowhere", "does not exist"), ("empty", "has none of"), ("above", "above/mine is one")],
+)
 def test_what_is_no_such_folder_is_one_line(tmp_path, capsys, place, words):
     (tmp_path / "empty").mkdir()
+    (tmp_path / "above" / "mine" / "experiment").mkdir(parents=True)
     assert main(["--config-dir", str(tmp_path / place), "list"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert place in line and words in line

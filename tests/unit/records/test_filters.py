@@ -63,7 +63,7 @@ def test_lists_are_matched_as_tables_are():
     [
         ("workers", "where workers: must be COLUMN, one of = != < <= > >=, and a value"),
         ("worker=4", "unknown column 'worker'; valid: workers"),
-        ("workers=four", "'four' is not a number"),
+        ("workers=four", "'four' must be a number"),
         ("standin>true", "must be =true or =false"),
         ("strategy<dsync", "strategy holds text"),
     ],

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
-from repro.answers.claims.compute import by_seed, correlation_function, function, median_rates
+from repro.answers.claims.compute import by_seed, correlation_function, function, median_rates, rates_by_seed
 from repro.answers.claims.evaluate import Outcome
 from repro.answers.claims.stats import format_number as text
 from repro.answers.figures import schedules
@@ -77,9 +77,9 @@ def gain_follows_overhead(group: Runs) -> Outcome:
     seed."""
     bsp = select_rows(group.frame, {"variant": BSP})
     rows = bsp[bsp["experiment"].str.startswith("table1-")]
-    correlations = {}
-    for seed, stalled in rows.groupby("seed"):
-        rates = median_rates(group.where(seed=seed))
+    correlations, rates_of = {}, rates_by_seed(group)
+    for seed, stalled in rows[["seed", "experiment", "stalled"]].groupby("seed"):
+        rates = rates_of[seed]
         pairs = stalled.assign(gain=[over(rates, row, PIPEDREAM, BSP) for row in stalled["experiment"]])
         ranks = pairs[["stalled", "gain"]].astype(float).dropna().rank()  # equal values have their mean rank
         if len(ranks) >= 4 and ranks.nunique().min() > 1:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 SECONDS, A_SECOND = ("_s", "seconds"), "_per_s"
 UNITS = (*SECONDS, "_s_per_byte", "bytes", "_Bps", "_gbit")
 PHASES = ("phases", "server_phases")  # of an iteration, each a time
+UNSCALED = (str, bool, type(None))
 # entries of a testbed that describe its numbers and change no run; `bounds`: in records of before 2026-11-26
 METADATA = ("sources", "inputs", "bounds", "claims", "implied")
 
@@ -52,10 +53,13 @@ def scale_times(entries: Any, factor: float) -> Any:
 
 def _scaled(value: Any, factor: float, power: int) -> Any:
     """power: of seconds in the value's unit: 1 of a time, -1 of a rate."""
-    if type(value) is float:  # most values
-        return value * factor if power > 0 else value / factor if power else value
     if isinstance(value, dict):
-        return {name: _scaled(part, factor, _power_of(name) or power) for name, part in value.items()}
+        return {
+            name: part if type(part) in UNSCALED else _scaled(part, factor, _power_of(name) or power)
+            for name, part in value.items()
+        }
+    if type(value) is float:  # most other values
+        return value * factor if power > 0 else value / factor if power else value
     if isinstance(value, list):
         return [_scaled(part, factor, power) for part in value]
     if isinstance(value, BaseModel):

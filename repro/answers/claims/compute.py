@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+import pandas as pd
+
 from repro.answers.claims.evaluate import Outcome
 from repro.answers.tables.runs import Runs
 from repro.core.errors import InputError
@@ -65,8 +67,18 @@ def by_seed(runs: Runs, number_of: Callable[[list[Found]], float | None], reason
 def median_rates(runs: Runs) -> dict[tuple[str, str], float]:
     """(experiment, variant) -> samples a second of all ranks together, the median over seeds; InputError for a variant
     on several testbeds."""
-    frame = runs.frame.assign(rate=runs.frame["batch"] / runs.frame["step_s"])
-    by_variant = frame.groupby([*VARIANT_COLUMNS])["rate"].median().droplevel("testbed")
+    return _median_rates(runs.frame[[*VARIANT_COLUMNS, "batch", "step_s"]])
+
+
+def rates_by_seed(runs: Runs) -> dict[int, dict[tuple[str, str], float]]:
+    """seed -> (experiment, variant) -> samples a second of all ranks together; InputError as `median_rates`."""
+    groups = runs.frame[["seed", *VARIANT_COLUMNS, "batch", "step_s"]].groupby("seed")
+    return {int(seed): _median_rates(frame) for seed, frame in groups}  # type: ignore[arg-type]
+
+
+def _median_rates(frame: pd.DataFrame) -> dict[tuple[str, str], float]:
+    rates = frame["batch"] / frame["step_s"]
+    by_variant = rates.groupby([frame[name] for name in VARIANT_COLUMNS]).median().droplevel("testbed")
     if by_variant.index.has_duplicates:
         experiment, variant = by_variant.index[by_variant.index.duplicated()][0]
         raise InputError(f"{variant} of {experiment}: a rate needs runs on one testbed")

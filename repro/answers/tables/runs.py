@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -21,16 +21,19 @@ Of = TypeVar("Of")
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Runs of a paper by number; the index of `frame` is that number."""
+    """Runs of a paper by number; the index of `frame` is that number.
+
+    whole: the frame of these runs and perhaps of others
+    """
 
     records: Mapping[int, Found]
-    frame: pd.DataFrame
+    whole: pd.DataFrame
     _listed: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, records: Iterable[Found]) -> Runs:
         every = dict(enumerate(records))
-        return cls(every, pd.DataFrame([row_of(run) for run in every.values()], index=[*every]))
+        return cls(every, make_frame([row_of(run) for run in every.values()], [*every]))
 
     @classmethod
     def of_results(cls, groups: Iterable[tuple[Found, Iterable[Found]]]) -> Runs:
@@ -42,15 +45,20 @@ class Runs:
             for each in changed:
                 records[len(records)] = each
                 rows.append(row | result_row(each))
-        return cls(records, pd.DataFrame(rows))
+        return cls(records, make_frame(rows))
 
     def __len__(self) -> int:
         return len(self.records)
 
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """A row a run. Made where it is read, because most groups are of a few runs whose records are enough."""
+        chosen = [*self.records]
+        return self.whole if self.whole.index.tolist() == chosen else self.whole.loc[chosen]
+
     def only(self, numbers: Iterable[int]) -> Runs:
         """Some of the runs, in the given order."""
-        chosen = list(numbers)
-        return Runs({number: self.records[number] for number in chosen}, self.frame.loc[chosen])
+        return Runs({number: self.records[number] for number in numbers}, self.whole)
 
     def joined(self, others: Runs) -> Runs:
         """These runs and others, which get new numbers."""
@@ -94,7 +102,7 @@ class Runs:
         ]
         if not rows:
             return pd.DataFrame()
-        entries = pd.DataFrame([row for _, row in rows], index=[number for number, _ in rows])
+        entries = make_frame([row for _, row in rows], [number for number, _ in rows])
         return self.frame[self.frame.columns.difference(entries.columns)].join(entries, how="inner")
 
     def table(self, name: str) -> pd.DataFrame:
@@ -156,6 +164,12 @@ def choose_runs(runs: Mapping[bool, Of], breakdown: bool) -> Of:
 def timing_only(run: Found) -> bool:
     """Whether a training modelled time and computed nothing (a testbed with `arithmetic: none`)."""
     return run.training.final[run.identity.metric] is None
+
+
+def make_frame(rows: Sequence[Mapping[str, Any]], index: list[int] | None = None) -> pd.DataFrame:
+    """A DataFrame whose texts are Python's: choosing rows from hundreds of columns of Arrow's takes twice as long."""
+    with pd.option_context("mode.string_storage", "python"):
+        return pd.DataFrame(rows, index=index)
 
 
 def row_of(run: Found) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def of(*values, **more):
 
 def numbers(value, rows, **more):
     """Of rows that a test has as mappings."""
-    return evaluate.compute_numbers(value, Runs({}, pd.DataFrame(rows)), **more)
+    return evaluate.compute_numbers(value, Runs(dict.fromkeys(range(len(rows))), pd.DataFrame(rows)), **more)
 
 
 def steps(**seconds):

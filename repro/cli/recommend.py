@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.cli.options import as_json
-from repro.core.errors import InputError
+from repro.core.errors import InputError, unknown_name
 
 
 def add_commands(commands: Any) -> None:
@@ -39,7 +39,9 @@ def add_commands(commands: Any) -> None:
     recommend.add_argument(
         "--step-ms", type=float, metavar="MS", help="time of one worker's forward and backward pass on a minibatch"
     )
-    recommend.add_argument("--gpu", metavar="NAME", help="instead, a GPU with published steps: V100, A100 ...")
+    recommend.add_argument(
+        "--gpu", nargs="?", const="", metavar="NAME", help="instead, a GPU with published steps: V100, A100 ..."
+    )
     recommend.add_argument(
         "--precision", default="fp32", metavar="NAME", help="of that GPU's steps: fp32 (default), fp16 or bf16"
     )
@@ -72,8 +74,17 @@ def add_commands(commands: Any) -> None:
     map_.add_argument("--out", metavar="FOLDER", help="save the page's tables in this folder: map.csv and others")
     map_.add_argument(
         "--check-forms",
-        action="store_true",
-        help="instead, compare closed forms with simulations in random settings (an hour), and save forms.csv",
+        nargs="*",
+        metavar="CANDIDATE",
+        help="instead, compare closed forms with simulations in random settings (hours for all), and save forms.csv "
+        "with the rows that it has of other candidates",
+    )
+    map_.add_argument(
+        "--first-case",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the first of these settings: others than before (default 0)",
     )
     map_.set_defaults(command=cmd_map)
 
@@ -88,8 +99,8 @@ def cmd_map(args: argparse.Namespace) -> None:
     folder = Path(args.out) if args.out else None
     if folder:
         make_target_folder("--out", folder)
-    if args.check_forms:
-        return check_forms(folder)
+    if args.check_forms is not None:
+        return check_forms(args.check_forms, args.first_case, folder)
 
     from repro.answers.ranking import against, cells, emulated, paper_places, published, written
     from repro.answers.ranking import map as maps
@@ -108,24 +119,32 @@ def cmd_map(args: argparse.Namespace) -> None:
     print(cells.describe_map(mapped))
 
 
-def check_forms(folder: Path | None) -> None:
+def check_forms(names: list[str], first: int, folder: Path | None) -> None:
+    """names: of candidates; none: all."""
     from repro.answers.ranking import form_checks, written
     from repro.answers.ranking.candidates import read_candidates
     from repro.answers.ranking.form_errors import CASES, SHARE, WITHIN, Checked, FormError
     from repro.core.atomic import write_atomically
 
-    every: list[Checked] = []
-    for candidate in read_candidates().values():
-        rows = form_checks.check_form(candidate, CASES)
+    among = read_candidates()
+    if unknown := [name for name in names if name not in among]:
+        raise unknown_name("candidate", unknown[0], among)
+    file = folder / "forms.csv" if folder else None
+    every = written.from_csv(Checked, file.read_text(encoding="utf-8")) if file and file.exists() else []
+    for name in names or among:
+        candidate = among[name]
+        rows = form_checks.check_form(candidate, CASES, first)
         error = FormError.of(rows)
         print(
             f"{candidate.label}: within {WITHIN:.0%} in {error.within:.1%} of {error.cases} settings "
             f"({SHARE:.0%} are needed); {error.ends[0]:+.1%} to {error.ends[1]:+.1%}",
             flush=True,
         )
-        every += rows
-    if folder:
-        write_atomically(folder / "forms.csv", written.as_csv(Checked, every))
+        every = [row for row in every if row.candidate != name] + rows
+        if file:
+            order = list(among)
+            every.sort(key=lambda row: (order.index(row.candidate), row.case))
+            write_atomically(file, written.as_csv(Checked, every))
 
 
 def cmd_recommend(args: argparse.Namespace) -> None:

@@ -33,8 +33,8 @@ from repro.training.worker import Worker
 class PipelineOptions(AllreduceOptions):
     """Options of all pipelines.
 
-    config         "auto": the partitioner's; "straight": the same with one rank for each stage; or the replicas of
-                   each stage, such as "2-1-1"
+    config         "auto": the partitioner's; "straight": the same with one rank for each stage; "even": with two or
+                   more ranks, as many in each of two or more stages; or the replicas of each stage, such as "2-1-1"
     cuts           with replicas: the first block of every stage but the first; []: the partitioner's
     profile        the partitioner's input, a file of `repro profile`; None: in virtual time the testbed's device, in
                    real time an estimate from FLOPs

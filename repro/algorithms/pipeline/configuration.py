@@ -11,9 +11,10 @@ import torch
 
 from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline.layers import Profile
-from repro.algorithms.pipeline.layout import AUTOMATIC, Layout, make_layout, parse_config
-from repro.algorithms.pipeline.partition import best_partition
+from repro.algorithms.pipeline.layout import AUTOMATIC, EVEN, Layout, make_layout, parse_config
+from repro.algorithms.pipeline.partition import Partition, best_partition
 from repro.core.config_folders import profile_path
+from repro.core.errors import InputError
 from repro.training.device_times import BACKWARD_TO_FORWARD, BlockSeconds, block_flops
 
 if TYPE_CHECKING:
@@ -57,16 +58,26 @@ def configure_stages(worker: Worker, options: Any, sample: torch.Tensor) -> Conf
         stages = make_layout(options.config, options.cuts or [], len(names))
         return Configuration(stages, "given", _names(stages, names), (None,) * len(stages.stages))
     profile = profile_model(worker, options, sample)
-    best = best_partition(
-        profile,
-        (worker.workers,),
-        (options.bandwidth_Bps or worker.fabric.bandwidth_Bps or NOMINAL_BANDWIDTH,),
-        options.cost_model,
-        straight=options.config == "straight",
-        replicas=None if automatic else parse_config(options.config),
-    )
+    bandwidth = options.bandwidth_Bps or worker.fabric.bandwidth_Bps or NOMINAL_BANDWIDTH
+    best = best_stages(profile, worker.workers, bandwidth, options.config, options.cost_model)
     source = f"partitioner: {profile.source} profile"
     return Configuration(best.layout, source, _names(best.layout, names), tuple(stage.seconds for stage in best.stages))
+
+
+def best_stages(profile: Profile, workers: int, bandwidth: float, config: str, cost_model: str = "paper") -> Partition:
+    """The partitioner's stages for an option `config` and a bandwidth in bytes/s; InputError if there are none."""
+    network = profile, (workers,), (bandwidth,), cost_model
+    if config != EVEN:
+        replicas = None if config in AUTOMATIC else parse_config(config)
+        return best_partition(*network, straight=config == "straight", replicas=replicas)
+    counts = [n for n in range(2, workers // 2 + 1) if workers % n == 0 and workers // n <= len(profile.layers)]
+    if not counts:
+        raise InputError(
+            f"strategy.config={config}: {workers} workers in equal stages of two or more, of {len(profile.layers)} "
+            "layers: must be a product of two numbers of which one is at most the layers"
+        )
+    pipelines = (best_partition(*network, replicas=[n] * (workers // n)) for n in counts)
+    return min(pipelines, key=lambda pipeline: pipeline.pipeline_s)
 
 
 def profile_model(worker: Worker, options: Any, sample: torch.Tensor) -> Profile:

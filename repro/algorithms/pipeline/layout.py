@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from repro.core.errors import InputError
 
-AUTOMATIC = ("auto", "straight")  # the partitioner chooses: any configuration, or one without replicas
+EVEN = "even"
+AUTOMATIC = ("auto", "straight", EVEN)  # the partitioner chooses: any, without replicas, or as many of each stage
 
 
 class StageBlocks(NamedTuple):

@@ -1,14 +1,8 @@
-"""Closed forms of training steps, and of a pipeline's flush; `repro.algorithms.timing` defines symbols and
-conditions."""
+"""Closed forms of training steps; `repro.algorithms.timing` defines symbols and conditions."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from heapq import heappop, heappush
-
-from repro.algorithms.pipeline.passes import FORWARD, Op
 
 # --- the paper's equations
 
@@ -107,88 +101,3 @@ def server_step_shared(p: int, n: int, alpha: float, beta: float, gamma: float, 
         2 (alpha + p n beta) + l_comp + (p-1) n gamma + l_up
     """
     return 2 * (alpha + p * n * beta) + l_comp + (p - 1) * n * gamma + l_up
-
-
-ENDED, LEFT, ARRIVED = range(3)  # a pass, a message from its sender, a message
-
-
-@dataclass
-class Way:
-    """The messages from one stage to a neighbour. left: seconds at the full rate that the first needs at `since`."""
-
-    messages: deque[tuple[str, int]]
-    left: float
-    since: float
-    rate: float = 0.0
-    changes: int = 0
-
-
-def flush_s(
-    passes: Sequence[Sequence[Op]],
-    forward: Sequence[float],
-    backward: Sequence[float],
-    wires: Sequence[float],
-    alpha: float,
-) -> float:
-    """Seconds from the start of a flush until its last pass ends, with one rank a stage: exact, by recursion.
-
-    passes             each stage's passes in order (`pipeline.passes.Plan.ops`)
-    forward, backward  seconds of each stage's passes
-    wires              seconds of a message on the wire between a stage and the next: activations, or their gradients
-
-    A pass starts when the stage's previous pass has ended and its input has arrived. Messages from one stage to another
-    are sent one after the other. Where a stage sends both activations and gradients, or receives both, each has half of
-    its network card.
-    """
-    last = len(passes) - 1
-    events: list[tuple[float, int, int, int, str, int]] = []  # (time, kind, from, to, pass, its minibatch or a change)
-    done, busy = [0] * len(passes), [False] * len(passes)
-    inputs: set[tuple[int, str, int]] = set()  # (stage, pass, minibatch) whose input is there
-    ways: dict[tuple[int, int], Way] = {}  # (from, to) that have messages
-
-    def begin(stage: int, now: float) -> None:
-        """Start the stage's next pass, if it can start."""
-        if busy[stage] or done[stage] == len(passes[stage]):
-            return
-        kind, minibatch = passes[stage][done[stage]]
-        if (stage, kind, minibatch) in inputs or stage == (0 if kind == FORWARD else last):
-            busy[stage] = True
-            end = now + (forward if kind == FORWARD else backward)[stage]
-            heappush(events, (end, ENDED, stage, stage + (1 if kind == FORWARD else -1), kind, minibatch))
-
-    def reschedule(now: float, *places: tuple[int, int]) -> None:
-        """The ends of the first messages at these places, as far as there are any."""
-        for stage, to in places:
-            if way := ways.get((stage, to)):
-                halved = (stage, 2 * stage - to) in ways or (2 * to - stage, to) in ways
-                way.left, way.since = way.left - (now - way.since) * way.rate, now
-                way.rate, way.changes = 0.5 if halved else 1.0, way.changes + 1
-                heappush(events, (now + way.left / way.rate, LEFT, stage, to, "", way.changes))
-
-    for stage in range(len(passes)):
-        begin(stage, 0.0)
-    now = 0.0
-    while events:
-        now, event, stage, to, kind, number = heappop(events)
-        around = (stage, to), (stage, 2 * stage - to), (2 * to - stage, to)
-        if event == ENDED:
-            done[stage], busy[stage] = done[stage] + 1, False
-            if 0 <= to <= last:
-                if way := ways.get((stage, to)):
-                    way.messages.append((kind, number))
-                else:
-                    ways[stage, to] = Way(deque([(kind, number)]), wires[min(stage, to)], now)
-                    reschedule(now, *around)
-            begin(stage, now)
-        elif event == ARRIVED:
-            inputs.add((to, kind, number))
-            begin(to, now)
-        elif (way := ways.get((stage, to))) and number == way.changes:
-            heappush(events, (now + alpha, ARRIVED, stage, to, *way.messages.popleft()))
-            if way.messages:
-                way.left, way.since = wires[min(stage, to)], now
-                reschedule(now, (stage, to))
-            else:
-                del ways[stage, to]
-                reschedule(now, *around)
-    return now

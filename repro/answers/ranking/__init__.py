@@ -20,8 +20,8 @@ __all__ = ["recommend"]
 
 def recommend(
     model: str,
-    bandwidth: float | str | None,
-    workers: int,
+    bandwidth: float | str | None = None,
+    workers: int = 0,
     *,
     goodput: float | str | None = None,
     transport: str = "tcp",
@@ -41,7 +41,7 @@ def recommend(
 
     model          a model's name, FILE.py:Class of a module without arguments, or a profile FILE.json
     bandwidth      line rate of a machine's network card: bits/s, or a text as "10g"; what it delivers is drawn
-    workers        number of GPUs that compute
+    workers        number of GPUs that compute, at least 1; each in a machine of its own, or gpus_per_node in one
     goodput        instead of bandwidth, what you measured between two machines: bits/s, or a text as "9.4g"
     transport      of the messages over the line: "tcp" or "rdma"
     latency        of a small message, one way: seconds, or a text as "50us"; None: drawn

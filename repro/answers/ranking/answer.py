@@ -11,11 +11,11 @@ import numpy as np
 
 from repro.answers.claims.verdict import range_within_90
 from repro.answers.ranking import draws, flips, forms, memory, statistical
+from repro.answers.ranking.assembled import Step
 from repro.answers.ranking.calibration import Calibration
 from repro.answers.ranking.candidates import ANY, BETTER, OFTEN, PAYS, SYNCHRONOUS, Candidate, read_candidates
 from repro.answers.ranking.own_runs import Run
 from repro.answers.ranking.setting import Setting
-from repro.answers.ranking.simulate import Step
 from repro.answers.ranking.statistical import Cost
 from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError
@@ -108,7 +108,7 @@ def rank_strategies(
     compared = [name for name in points if among[name].counts(SYNCHRONOUS)]
     if most is not None and not any(fits[name] for name in compared):
         least = format_gigabytes(min(nbytes[name] for name in compared))
-        raise InputError(f"memory {most:g}: no strategy fits into {most:g} bytes; must be {least} or more, as 16G")
+        raise InputError(f"memory {format_gigabytes(most)}: no strategy fits; must be {least} or more, as 16G")
     fitting = [name for name in points if fits[name]]
     simulated_s = simulate_best(among, {name: points[name] for name in fitting}, setting) if simulating else {}
     for name, seconds in simulated_s.items():
@@ -194,14 +194,15 @@ def at_draws(
     among: Mapping[str, Candidate], points: Mapping[str, Step], setting: Setting, known: Sequence[str],
     calibration: Calibration | None = None, runs: Sequence[Run] = (),
 ) -> dict[str, list[float]]:  # fmt: skip
-    """Candidate -> seconds at each draw of the unknown inputs and of the errors."""
-    centre = {name: forms.closed_form_step(among[name], setting) for name in points}
+    """Candidate -> seconds at each draw of the unknown inputs and of the errors; a pipeline's change as its lower bound
+    does."""
+    centre = {name: forms.closed_form_step(among[name], setting, least=True) for name in points}
     errors = calibration.drawn(points, draws.DRAWS, shared=not runs) if calibration else {}
     seconds: dict[str, list[float]] = {name: [] for name in points}
     for number, drawn in enumerate(draws.drawn_settings(setting, known)):
         of_runs = statistics.fmean(run.log_ratio(drawn) for run in runs) if runs else 0.0
         for name, point in points.items():
-            step, base = forms.closed_form_step(among[name], drawn), centre[name]
+            step, base = forms.closed_form_step(among[name], drawn, least=True), centre[name]
             moved = step.seconds / base.seconds if step and base else 1.0
             error = of_runs + (errors[name][number] if calibration else 0.0)
             seconds[name].append(point.seconds * moved * math.exp(error))

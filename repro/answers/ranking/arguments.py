@@ -26,7 +26,9 @@ SIZES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}  # bits/s, bytes
 SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 LONGEST_LATENCY, LONGEST_STEP = 10.0, 1e4  # seconds
 # networks of `published_models`
-PUBLISHED_MODELS = RESNET101, RESNET152, BERT_BASE, BERT_LARGE = "resnet101", "resnet152", "bert_base", "bert_large"
+RESNET101, RESNET152, BERT_BASE, BERT_LARGE = "resnet101", "resnet152", "bert_base", "bert_large"
+GPT2, VIT = "gpt2", "vit_b_16"
+PUBLISHED_MODELS = RESNET101, RESNET152, BERT_BASE, BERT_LARGE, GPT2, VIT
 LEAST_MEMORY = 1e8  # bytes of a GPU
 LEAST_OF_GPUS = 2e12  # FLOP/s at peak
 
@@ -36,8 +38,8 @@ class Question:
     """The arguments of `recommend`, which explains them."""
 
     model: str
-    bandwidth: float | str | None
-    workers: int
+    bandwidth: float | str | None = None
+    workers: int = 0
     goodput: float | str | None = None
     transport: str = "tcp"
     latency: float | str | None = None
@@ -80,14 +82,16 @@ class Question:
                 raise InputError(f"{name} {value}: must be a whole number, 1 or more")
         limits.check_limit("workers", self.workers, limits.RANKS)
         if not self.in_one_machine and self.workers % self.gpus_per_node:
+            shares = ", ".join(str(n) for n in range(1, self.workers) if self.workers % n == 0)
             raise InputError(
-                f"gpus-per-node {self.gpus_per_node}: must divide the {self.workers} workers, or be as many or more"
+                f"gpus-per-node {self.gpus_per_node}: must divide the {self.workers} workers ({shares}), or be as many "
+                "or more"
             )
         self._check_links()
         if self.step_ms is not None and self.gpu is not None:
-            raise InputError("step_ms and gpu: give one of them")
+            raise InputError("step-ms and gpu: give one of them, the time of a step or a GPU with published ones")
         if (ms := self.step_ms) is not None and not 0 < ms <= 1e3 * LONGEST_STEP:
-            raise InputError(f"step_ms {ms:g}: must be milliseconds, above 0 and at most {1e3 * LONGEST_STEP:,.0f}")
+            raise InputError(f"step-ms {ms:g}: must be milliseconds, above 0 and at most {1e3 * LONGEST_STEP:,.0f}")
         if (late := self.imbalance) is not None and not 0 <= late <= 100:
             raise InputError(f"imbalance {late:g}: must be a share of the computation, 0 or more and at most 100")
         memory = self.memory_bytes
@@ -96,7 +100,7 @@ class Question:
         if self.precision not in PRECISIONS:
             raise unknown_name("precision", self.precision, PRECISIONS)
         if self.precision != FP32 and self.gpu is None:
-            raise InputError(f"precision {self.precision}: is for gpu; step_ms is the time with your own precision")
+            raise InputError(f"precision {self.precision}: is for gpu; step-ms is the time with your own precision")
         if self.gpu is not None:
             check_gpu(self.gpu, self.precision)
         for _, workers in self.own_runs:
@@ -152,7 +156,10 @@ def check_model(model: str) -> None:
     elif own_code.is_place(model):
         own_code.admit_plugin(model)
     elif model not in (known := (*PLUGINS["model"].names(), *PUBLISHED_MODELS)):
-        raise InputError(f"{unknown_name('model', model, known)}; or FILE.py:Class of a module, or FILE.json")
+        raise InputError(
+            f"{unknown_name('model', model, known)}; for your own give FILE.py:NAME, a class or function without "
+            "arguments that returns a module (docs/recommend.md)"
+        )
 
 
 def parse_amount(value: float | str, name: str, units: Mapping[str, float], least: float | None = None) -> float:

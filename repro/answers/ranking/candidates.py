@@ -41,6 +41,7 @@ class Candidate(Model):
     vectors: Whole
     accumulate: Count = 1
     modelled: bool = True
+    note: Text | None = None
 
     @property
     def form_error(self) -> FormError | None:

@@ -70,7 +70,7 @@ class Changes:
             )
             ranked = {name: each for name, each in self.among.items() if each.counts(ANY)}
             fitting = {name: each for name, each in ranked.items() if self.fits.get(name, True)}
-            self.known[what, value] = forms.step_seconds(fitting, where)
+            self.known[what, value] = forms.step_seconds(fitting, where, self.lead)
         return self.known[what, value]
 
 

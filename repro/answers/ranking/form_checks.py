@@ -8,6 +8,7 @@ EVERY iterations in them.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from random import Random
 
 from repro.algorithms.pipeline.layers import Layer, Profile
@@ -21,13 +22,16 @@ EVERY = 8
 RANKS, LAYERS = 32, (2, 12)
 
 
-def check_form(candidate: Candidate, cases: int) -> list[Checked]:
-    """The form and the simulation in so many settings, or until these decide whether the form is good enough."""
+def check_form(candidate: Candidate, cases: int, first: int = 0) -> list[Checked]:
+    """The form and the simulation in so many possible settings, or until these decide whether the form is good enough.
+
+    first: the number of the first setting; a form that was mended after a look at settings is checked in others.
+    """
     if candidate.form == "local":
         candidate = candidate.model_copy(update={"options": candidate.options | {"H": EVERY}})
     rows: list[Checked] = []
-    for case in range(cases):
-        if is_decided(rows):
+    for case in count(first):
+        if len(rows) == cases or is_decided(rows):
             break
         where = random_setting(candidate, case)
         step = forms.closed_form_step(candidate, where)
@@ -44,12 +48,12 @@ def random_setting(candidate: Candidate, case: int) -> Setting:
     def between(low: float, high: float) -> float:
         return float(low * (high / low) ** random.random())
 
-    workers, count = round(between(2, RANKS)), random.randint(*LAYERS)
+    workers, number = round(between(2, RANKS)), random.randint(*LAYERS)
     gpus = random.choice([2, 4, 8])
     if candidate.link == "two_levels":
         workers = gpus * max(2, workers // gpus)
-    if candidate.form in ("flush", "pipedream"):
-        count = max(count, workers)
+    if candidate.form == "stages":
+        number = max(number, workers)
     bits, nbytes, ratio = between(1e8, 1e11), between(1e6, 5e8), between(0.1, 10)
     entries = {
         "beta_s_per_byte": 8 / bits,
@@ -58,14 +62,14 @@ def random_setting(candidate: Candidate, case: int) -> Setting:
         "local_beta_s_per_byte": between(3e-12, 3e-10),
     }
     seconds = ratio * 2 * nbytes * 8 / bits
-    sizes, times = ([between(0.1, 10) for _ in range(count)] for _ in range(2))
+    sizes, times = ([between(0.1, 10) for _ in range(number)] for _ in range(2))
     rows = 64
     layers, matrices = [], []
-    for number, (size, share) in enumerate(zip(sizes, times)):
+    for layer, (size, share) in enumerate(zip(sizes, times)):
         columns = max(1, round(nbytes * size / sum(sizes) / 4 / rows))
         matrices.append((rows, columns))
         part = seconds * share / sum(times) / 3
-        layers.append(Layer(f"layer{number}", part, 2 * part, between(1e4, 1e7), 4.0 * rows * columns))
+        layers.append(Layer(f"layer{layer}", part, 2 * part, between(1e4, 1e7), 4.0 * rows * columns))
     profile = Profile("random layers", 32, "", tuple(layers), None, None, "estimated", 1e6)
     bed = testbed_of(cluster_entries())
     setting = Setting(profile, workers, bed, matrices=tuple(matrices), coarse=profile)  # type: ignore[arg-type]

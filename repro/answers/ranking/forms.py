@@ -26,23 +26,27 @@ from repro.algorithms.timing.partial_forms import partial_step
 from repro.algorithms.timing.sparse_forms import ELEMENT, gtopk_tree, topk_doubling
 from repro.algorithms.timing.step_forms import server_step_shared
 from repro.answers.ranking import simulate
-from repro.answers.ranking.assembled import Options, assemble_step
+from repro.answers.ranking.assembled import Options, Step, assemble_step, share_exchange
 from repro.answers.ranking.candidates import Candidate
 from repro.answers.ranking.setting import Place, Setting
-from repro.answers.ranking.simulate import SizedBlock, Step, share_exchange
-from repro.answers.ranking.stage_forms import flush_step, pipedream_step
+from repro.answers.ranking.simulate import SizedBlock
+from repro.answers.ranking.stage_forms import least_stages_step, stages_step
 from repro.fabric import codecs
 from repro.training.buckets import ddp_buckets
 
 MIB = 2**20
 
 
-def closed_form_step(candidate: Candidate, setting: Setting) -> Step | None:
-    """A candidate's step; None if it is impossible (more stages than layers, matrices unknown, two levels of one)."""
+def closed_form_step(candidate: Candidate, setting: Setting, least: bool = False) -> Step | None:
+    """A candidate's step; None if it is impossible (more stages than layers, matrices unknown, two levels of one).
+
+    least: at once, for a form that takes long (`LEAST`) a lower bound.
+    """
     if candidate.link == "two_levels" and not setting.has_two_levels:
         return None
     name, options = candidate.simulated() if candidate.modelled else candidate.own()
-    step = FORMS[candidate.form](setting, setting.place(candidate), options, name)
+    form = FORMS[candidate.form]
+    step = (LEAST.get(candidate.form, form) if least else form)(setting, setting.place(candidate), options, name)
     return step and share_exchange(step, setting, candidate.accumulate)
 
 
@@ -56,9 +60,19 @@ def simulate_seconds(candidate: Candidate, setting: Setting) -> tuple[float, int
     return whole.seconds * simulated.seconds / part.seconds, simulated.messages
 
 
-def step_seconds(among: Mapping[str, Candidate], setting: Setting) -> dict[str, float]:
-    """The steps' seconds of the possible candidates, in their order."""
-    return {name: possible.seconds for name, each in among.items() if (possible := closed_form_step(each, setting))}
+def step_seconds(among: Mapping[str, Candidate], setting: Setting, lead: float = math.inf) -> dict[str, float]:
+    """The steps' seconds of the possible candidates, in their order; lower bounds for those that are above `lead` times
+    the second fastest."""
+    seconds: dict[str, float] = {}
+    for name, each in among.items():
+        step = closed_form_step(each, setting, least=True)
+        if step and each.form in LEAST:
+            second = sorted(seconds.values())[1] if len(seconds) > 1 else math.inf
+            if step.seconds <= lead * second:
+                step = closed_form_step(each, setting)
+        if step:
+            seconds[name] = step.seconds
+    return seconds
 
 
 def allreduce_s(nbytes: int, setting: Setting, place: Place, codec: str) -> float:
@@ -281,8 +295,8 @@ FORMS: dict[str, Callable[[Setting, Place, Options, str], Step | None]] = {
     "eager": eager_step,
     "server": server_step,
     "sharded": sharded_step,
-    "flush": flush_step,
-    "pipedream": pipedream_step,
+    "stages": stages_step,
     "lowrank": lowrank_step,
     "local": local_step,
 }
+LEAST = {"stages": least_stages_step}

@@ -23,7 +23,7 @@ class MeasuredGpu(Model):
     bits: Literal[16, 32]
     model: Text
     gflop: Positive | None = None
-    words: bool = False
+    products: bool = False
     per_s: Positive
     source: Text
 

@@ -44,11 +44,11 @@ def of_model() -> Setting:
 
 def all_cells(base: Setting, say: Callable[[str], object]) -> list[Cell]:
     """The whole grid by closed forms."""
-    among, grid = read_candidates(), []
+    among, grid, lead = read_candidates(), [], committed_calibration().lead
     for workers in WORKERS:
         say(f"{workers} workers ...")
         for gbit, ratio, late in product(GBITS, RATIOS, LATE):
-            times = forms.step_seconds(among, cell_setting(base, gbit, ratio, workers, late))
+            times = forms.step_seconds(among, cell_setting(base, gbit, ratio, workers, late), lead)
             grid += [_cell(among, times, (gbit, ratio, workers, late), kind) for kind in KINDS]
     return grid
 

@@ -32,12 +32,12 @@ def parse_question(asked: Question) -> tuple[Setting, Workload, list[str], list[
         if spread:
             links[COMPUTATION] = spread
             low, high = (spread.at(0.5) / spread.at(end) for end in (1, 0))
-            notes.append(f"The computation on this GPU is drawn, {low:.2g} to {high:.2g} of that; give step_ms.")
+            notes.append(f"The computation on this GPU is drawn, {low:.2g} to {high:.2g} of that; give step-ms.")
     elif ":" in asked.model and not load.timed:
         load = workload.timed_here(asked.model, asked.batch, asked.shape, load)
         if not torch.cuda.is_available():
             notes.append(
-                "Timed on a CPU: if your workers have GPUs, give step_ms or gpu, or the answer is about CPU workers."
+                "Timed on a CPU: if your workers have GPUs, give step-ms or gpu, or the answer is about CPU workers."
             )
     if load.timed:
         known += [COMPUTATION] * (COMPUTATION not in links)
@@ -46,7 +46,7 @@ def parse_question(asked: Question) -> tuple[Setting, Workload, list[str], list[
         seconds = load.flops / (device["peak_flops"] * device["utilisation"])
         load = load.with_seconds(seconds, "")
         notes.append(
-            f"The computation is not given: {seconds * 1e3:.3g} ms are the middle of a wide range; step_ms or gpu "
+            f"The computation is not given: {seconds * 1e3:.3g} ms are the middle of a wide range; step-ms or gpu "
             "narrows the intervals."
         )
     if asked.latency is not None or (asked.in_one_machine and asked.gpus_per_node > 1):
@@ -106,14 +106,15 @@ def on_gpu(gpu: str, precision: str, model: str, batch: int, load: Workload) -> 
         if "iteration_s" in (device := known.get(bed, {})):
             source = f"published for {gpu}, {device['iteration_s']:g} s a batch of {device['batch']}"
             return load.with_seconds(device["iteration_s"] * batch / device["batch"], source), None
-    alike = [each for each in measured if each.words == load.words] or measured
+    alike = [each for each in measured if each.products == load.products] or measured
     rates = [each.per_s * (1e9 * each.gflop if each.gflop else find_workload(each.model, 1).flops) for each in alike]
     rates = rates or [device["peak_flops"] * device["utilisation"] for device in known.values()
                       if "peak_flops" in device]  # fmt: skip
     if not rates or not load.flops:
-        raise InputError(f"gpu {gpu}: nothing is published of {model} on it; give step_ms, the time of a step")
+        raise InputError(f"gpu {gpu}: nothing is published of {model} on it; give step-ms, the time of a step")
     rate = statistics.median(rates)
-    of = "other models" if measured else "its testbeds"
+    kind = "matrix products" if load.products else "convolutions"
+    of = f"other models of {kind}" if alike != measured else "other models" if measured else "its testbeds"
     source = f"estimated for {gpu}, {precision}: {rate / 1e12:.2g} TFLOP/s, as of {of}"
     return load.with_seconds(load.flops / rate, source), _spread([min(rates) / APART, rate, max(rates) * APART])
 

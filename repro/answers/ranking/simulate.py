@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,9 +12,11 @@ from torch import nn
 from repro.algorithms import imbalance
 from repro.algorithms.pipeline.layers import Layer
 from repro.algorithms.timing.collective_forms import FLOAT32
+from repro.answers.ranking.assembled import Step, share_exchange
 from repro.answers.ranking.candidates import Candidate
 from repro.answers.ranking.fused import Fused
 from repro.answers.ranking.setting import Setting
+from repro.answers.ranking.stage_forms import plan_of
 from repro.core.registry import PLUGINS
 from repro.fabric.virtual import fabric as virtual
 from repro.fabric.virtual.two_levels import TwoLevelFabric
@@ -27,36 +27,6 @@ from repro.training.device_times import BlockSeconds
 
 WARMUP, STEPS = 2, 2  # uncounted and counted iterations, if all are equal
 UNEVEN_STEPS = 16  # counted iterations, if a random rank is late or starts the rounds
-
-
-@dataclass(frozen=True)
-class Step:
-    """Seconds of an iteration of the global batch; the phases of a rank's main line add up to it.
-
-    hidden_s: communication during computation. messages: of the whole simulation; 0: a closed form's.
-    """
-
-    seconds: float
-    phases: Mapping[str, float]
-    hidden_s: float = 0.0
-    messages: int = 0
-
-    @property
-    def load(self) -> float:
-        """Communication, hidden or not, over computation."""
-        return (self.phases["communication"] + self.hidden_s) / self.phases["computation"]
-
-
-def share_exchange(step: Step, setting: Setting, minibatches: int) -> Step:
-    """The step of a minibatch if the gradients of so many are exchanged at once; a late worker delays no other until
-    then."""
-    if minibatches == 1:
-        return step
-    computation, n = setting.computation_s, minibatches
-    late = (n - 1) / n * setting.late_s / setting.workers
-    parts = {name: part if name == "computation" else part / n for name, part in step.phases.items()}
-    parts["late workers"] = parts.get("late workers", 0.0) + late
-    return Step(computation + (step.seconds - computation) / n + late, parts, step.hidden_s / n, step.messages)
 
 
 class SizedBlock(nn.Module):
@@ -84,6 +54,8 @@ def simulate_step(candidate: Candidate, setting: Setting) -> Step:
     seconds = BlockSeconds([each.forward_s for each in profile.layers], [each.backward_s for each in profile.layers])
     steps = UNEVEN_STEPS if late_s or candidate.form == "eager" else STEPS
     warmup, steps = (options["H"], options["H"]) if candidate.form == "local" else (WARMUP, steps)
+    if candidate.form == "stages" and (plan := plan_of(setting, place, options, name, 1)):
+        warmup = steps = max(WARMUP, 2 * math.ceil(plan.aligned / place.workers))
 
     matrices = setting.matrices if candidate.form == "lowrank" and setting.matrices else [None] * len(names)
     worlds: list[virtual.World] = []

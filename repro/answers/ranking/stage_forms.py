@@ -1,92 +1,78 @@
-"""Closed forms of a pipeline's step: one stage a worker."""
+"""Closed forms of a pipeline's step: a recursion over its plan (`pipeline_forms`)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate
 
+from repro.algorithms.pipeline.configuration import Configuration, best_stages
 from repro.algorithms.pipeline.layers import Profile
-from repro.algorithms.pipeline.layout import Layout, StageBlocks
-from repro.algorithms.pipeline.partition import Partition, best_partition
-from repro.algorithms.pipeline.passes import Op, Plan
-from repro.algorithms.timing.step_forms import flush_s
-from repro.answers.ranking.assembled import Options, assemble_step
-from repro.answers.ranking.candidates import Candidate
+from repro.algorithms.pipeline.layout import Layout
+from repro.algorithms.pipeline.passes import Plan
+from repro.algorithms.timing.collective_forms import largest_block
+from repro.algorithms.timing.pipeline_forms import StageTimes, least_seconds, pipeline_step, split_blocks
+from repro.answers.ranking.assembled import Options, Step, assemble_step
 from repro.answers.ranking.setting import Place, Setting
-from repro.answers.ranking.simulate import Step
 from repro.core.errors import InputError
 from repro.core.registry import PLUGINS
 
+WARMUP = (
+    2  # iterations of the recursion that are not counted, and that are; with flushes one, after which all are alike
+)
 
-def flush_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
-    """GPipe and 1F1B with flush: `flush` minibatches, by default one a worker, pass one stage a worker
-    (`flush_s`).
 
-    A stage's delay is hidden for as long as the stages before it drain and fill.
-    """
-    best = _straight(setting.stages, place)
-    if best is None:
+def stages_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
+    """GPipe, 1F1B with flush, PipeDream."""
+    plan = plan_of(setting, place, options, name, 3 * WARMUP)
+    if plan is None:
         return None
-    forward, backward, transfers, updates = _of_stages(setting, best)
-    wires = [nbytes * place.beta for nbytes in transfers]
-    passes = _passes(best.layout, options["flush"] or place.workers, PLUGINS["strategy"].load(name).schedule)
-    seconds = flush_s(passes, forward, backward, wires, place.alpha) + updates[0] * setting.testbed.update_s_per_byte
-    idle = accumulate(
-        (work + back + 2 * (place.alpha + wire) for work, back, wire in zip(forward, backward, wires)), initial=0
-    )
-    late = math.fsum(max(0.0, setting.late_s - idle_s) for idle_s in idle) / len(forward)
+    iterations = 1 if plan.flush else WARMUP
+    seconds, late = pipeline_step(plan, _times(setting, place, plan), place.alpha, iterations, setting.late_s)
     return assemble_step(setting, seconds - setting.computation_s - setting.update_s, late=late)
 
 
-@lru_cache(maxsize=64)
-def _passes(layout: Layout, minibatches: int, schedule: str) -> list[list[Op]]:
-    """Each stage's passes of a flush, in order."""
-    plan = Plan(layout, minibatches, schedule, flush=minibatches)
-    return [list(plan.ops(stage, 0)) for stage in range(len(layout.stages))]
+def least_stages_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
+    """A lower bound of it (`least_seconds`), which takes a hundredth of the time, with stages for the nearest of
+    bandwidths a quarter of an octave apart."""
+    rounded = replace(place, beta=2 ** (round(4 * math.log2(place.beta)) / 4))
+    plan = plan_of(setting, rounded, options, name, 1)
+    if plan is None:
+        return None
+    seconds = least_seconds(plan, _times(setting, place, plan), place.alpha)
+    return assemble_step(setting, seconds - setting.computation_s - setting.update_s, late=0.0)
 
 
-def pipedream_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
-    """1F1B without a flush: the slowest stage's seconds a minibatch, by PipeDream's own cost model (section 3.2)."""
-    layout = _partition(setting.stages, place.workers, place.beta, False)
+def plan_of(setting: Setting, place: Place, options: Options, name: str, iterations: int) -> Plan | None:
+    """The plan of a pipeline for so many iterations; None if there are too few layers."""
+    layout = _layout(setting.stages, place.workers, place.beta, options["config"])
     if layout is None:
         return None
-    seconds = place.workers * layout.pipeline_s + setting.update_s
-    return assemble_step(setting, seconds - setting.computation_s - setting.update_s)
-
-
-def stages_of(candidate: Candidate, setting: Setting) -> Sequence[StageBlocks] | None:
-    """The stages of a pipeline in this setting; None for other strategies, and if there are too few layers."""
-    if candidate.form not in ("flush", "pipedream") or setting.workers == 1:
-        return None
-    place = setting.place(candidate)
-    profile = setting.stages
-    flushes = candidate.form == "flush"
-    best = _straight(profile, place) if flushes else _partition(profile, place.workers, place.beta, False)
-    return best.layout.stages if best else None
-
-
-def _straight(profile: Profile, place: Place) -> Partition | None:
-    """Stages of a rank each, cut for the nearest of bandwidths a quarter of an octave apart."""
-    return _partition(profile, place.workers, 2 ** (round(4 * math.log2(place.beta)) / 4), True)
+    kind = PLUGINS["strategy"].load(name)
+    return kind(kind.parse(options)).plan(Configuration(layout, "", (), ()), iterations * place.workers)
 
 
 @lru_cache(maxsize=256)
-def _partition(profile: Profile, workers: int, beta: float, straight: bool) -> Partition | None:
+def _layout(profile: Profile, workers: int, beta: float, config: str) -> Layout | None:
     try:
-        return best_partition(profile, (workers,), (1 / beta,), straight=straight)
+        return best_stages(profile, workers, 1 / beta, config).layout
     except InputError:
         return None
 
 
-def _of_stages(setting: Setting, best: Partition) -> tuple[list[float], list[float], list[float], list[float]]:
-    """For each stage: seconds forward, seconds backward, bytes sent (not for the last), bytes of parameters."""
-    layers = setting.stages.layers
-    stages = [layers[stage.first : stage.last + 1] for stage in best.stages]
-    return (
-        [math.fsum(layer.forward_s for layer in stage) for stage in stages],
-        [math.fsum(layer.backward_s for layer in stage) for stage in stages],
-        [stage[-1].activation_bytes for stage in stages[:-1]],
-        [math.fsum(layer.parameter_bytes for layer in stage) for stage in stages],
-    )
+def _times(setting: Setting, place: Place, plan: Plan) -> list[StageTimes]:
+    bed, times = setting.testbed, []
+    for stage in plan.layout.stages:
+        layers = setting.stages.layers[stage.first : stage.last + 1]
+        nbytes = [round(layer.parameter_bytes) for layer in reversed(layers)]
+        parts = [(stage.replicas - 1) * largest_block(stage.replicas, each) for each in nbytes if each]
+        times.append(
+            StageTimes(
+                forward=math.fsum(layer.forward_s for layer in layers),
+                backward=tuple(split_blocks((layer.backward_s for layer in reversed(layers)), map(bool, nbytes))),
+                sums=tuple((part * place.beta, part * bed.gamma_s_per_byte) for part in parts if part),
+                send=layers[-1].activation_bytes * place.beta,
+                update=sum(nbytes) * bed.update_s_per_byte,
+            )
+        )
+    return times

@@ -42,7 +42,7 @@ def scale_workload(model: str, stored: dict[str, Any], batch: int) -> Workload:
     profile = Profile(model, batch, "", layers, None, None, "estimated", stored["input_bytes"] * batch)
     fixed, each = stored["activations"]
     matrices = tuple((rows, columns) for rows, columns in stored["matrices"])
-    return Workload(profile, stored["flops"] * batch, matrices, fixed + each * batch, stored["words"])
+    return Workload(profile, stored["flops"] * batch, matrices, fixed + each * batch, stored["products"])
 
 
 def store_workload(model: str) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def store_workload(model: str) -> dict[str, Any]:
         "flops": two.flops / 2,
         "activations": affine(two.activations, three.activations),
         "matrices": two.matrices,
-        "words": two.words,
+        "products": two.products,
     }
 
 

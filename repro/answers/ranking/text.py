@@ -12,6 +12,7 @@ from repro.answers.ranking.answer import Answer, Row, format_gigabytes
 from repro.answers.ranking.candidates import ANY, BETTER, PAYS, SYNCHRONOUS, USUAL, read_candidates
 from repro.answers.ranking.form_errors import SHARE, WITHIN
 from repro.answers.ranking.links import GOODPUT, INSIDE
+from repro.answers.ranking.setting import Setting
 from repro.core.input_names import describe_names
 
 OTHER = {"compressed": "what compression loses of gradients", "stale": "gradients of older weights"}
@@ -62,12 +63,18 @@ def format_answer(answer: Answer, every_row: bool = False) -> str:
 def format_decision(answer: Answer) -> str:
     """What to do, the nearest bandwidths at which that changes, and what is faster with other updates."""
     best = answer.best(SYNCHRONOUS)
-    words = [f"Use {best.candidate.label}.", format_ties(answer, SYNCHRONOUS), format_changes(answer)]
-    if faster := faster_if_changed(answer):
-        words.append(
-            f"If you accept {OTHER[faster.candidate.keeps]}, {faster.candidate.label} takes "
-            f"{faster.seconds / best.seconds:.0%} of the time."
-        )
+    words = [
+        f"Use {best.candidate.label} on {format_machines(answer.setting)}.",
+        format_ties(answer, SYNCHRONOUS),
+        format_changes(answer),
+    ]
+    simplest, faster = simplest_if_changed(answer), faster_if_changed(answer)
+    words += [
+        f"If you accept {OTHER[row.candidate.keeps]}, {row.candidate.label} takes {row.seconds / best.seconds:.0%} of "
+        "the time."
+        for row in (simplest, None if faster is simplest else faster)
+        if row
+    ]
     if accumulated := faster_if_larger(answer):
         words.append(
             f"Gradients accumulated over {accumulated.candidate.accumulate} minibatches, which is a larger batch, take "
@@ -87,6 +94,24 @@ def faster_if_changed(answer: Answer) -> Row | None:
     """The strategy that is worth using if other updates are acceptable; None if there is none."""
     exact, best = answer.best(SYNCHRONOUS), answer.best(ANY)
     return best if best.candidate.keeps != SYNCHRONOUS and best.seconds <= (1 - PAYS) * exact.seconds else None
+
+
+def simplest_if_changed(answer: Answer) -> Row | None:
+    """The simplest strategy with other updates that pays; None if there is none."""
+    order, least = list(read_candidates()), (1 - PAYS) * answer.best(SYNCHRONOUS).seconds
+    rows = [row for row in answer.rows if row.fits and row.candidate.counts(ANY) and row.seconds <= least]
+    others = [row for row in rows if row.candidate.keeps != SYNCHRONOUS]
+    return min(others, key=lambda row: order.index(row.candidate.name), default=None)
+
+
+def format_machines(setting: Setting) -> str:
+    """Where the workers are."""
+    gpus = min(setting.gpus_per_node, setting.workers)
+    return f"{_count(setting.machines, 'machine')} of {_count(gpus, 'GPU')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{'one' if number == 1 else number} {noun}{'s' * (number > 1)}"
 
 
 def format_changes(answer: Answer) -> str:
@@ -129,13 +154,12 @@ def format_ties(answer: Answer, kind: str) -> str:
 def describe_setting(answer: Answer) -> str:
     """The model and the setting."""
     load, setting = answer.load, answer.setting
-    gpus = f", {setting.gpus_per_node} a machine" if setting.gpus_per_node > 1 else ""
     timed = f"{format_ms(setting.computation_s)} ms a minibatch ({load.timed or 'assumed'})"
     late = f"; one worker is late by {setting.late:.0%} of that in each iteration" if setting.late else ""
     return (
         f"{load.profile.model}: {load.parameters / 1e6:.3g} million parameters, "
         f"{setting.nbytes / 1e6:.3g} MB of gradients; {load.profile.batch or '?'} samples a worker; "
-        f"{setting.workers} worker{'s' * (setting.workers > 1)}{gpus}; "
+        f"{_count(setting.workers, 'worker')}, {format_machines(setting)}; "
         f"{describe_links(answer)}.\nForward and backward pass: {timed}{late}."
     )
 
@@ -231,6 +255,7 @@ def legend_lines(answer: Answer) -> list[str]:
         f"Predictions are closed forms, within {WITHIN:.0%} of simulations in {SHARE:.0%} of random settings"
         f"{by}. Intervals: 90 % of {draws.DRAWS} draws of what is not given ({unknown or 'nothing'}) and of how far "
         f"predictions were off ({answer.errors}).",
+        *(f"{row.candidate.label}: {row.candidate.note}." for row in answer.rows if row.candidate.note),
         *(
             f"{row.candidate.label} is not ranked: {row.candidate.form_error or 'no simulation beside its form'}."
             for row in answer.rows

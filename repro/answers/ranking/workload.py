@@ -41,7 +41,7 @@ class Workload:
     flops        of a forward and a backward pass; 0: unknown
     matrices     (rows, columns) of the parameters with two or more dimensions; None: unknown
     activations  bytes that a forward pass keeps for the backward pass
-    words        whether its samples are word numbers
+    products     whether most of its FLOPs are in matrix products, not in convolutions
     timed        the source of the seconds; "": they are unknown
     """
 
@@ -49,7 +49,7 @@ class Workload:
     flops: float
     matrices: tuple[tuple[int, int], ...] | None
     activations: float
-    words: bool = False
+    products: bool = False
     timed: str = ""
 
     @property
@@ -189,8 +189,11 @@ def _traced(module: nn.Module, name: str, batch: int, samples: _Samples) -> Work
         (p.shape[0], p.numel() // p.shape[0]) for p in module.parameters() if p.requires_grad and p.dim() > 1
     )
     flops = counter.get_total_flops() * (1 + BACKWARD_TO_FORWARD) * scale
+    operations = counter.get_flop_counts()["Global"]
+    convolved = sum(count for operation, count in operations.items() if "convolution" in str(operation))
+    products = 2 * convolved < counter.get_total_flops()
     profile = Profile(name, batch, "", tuple(layers), None, None, "estimated", tensor_bytes(x) * scale)
-    return Workload(profile, flops, matrices, activations.nbytes * scale, samples.words)
+    return Workload(profile, flops, matrices, activations.nbytes * scale, products)
 
 
 class _Part:

@@ -24,11 +24,12 @@ class Steps(ResultPart):
     communication: Communication
 
 
-def run_iterations(strategy: Strategy, first: int, last: int) -> None:
-    """Run the iterations from `first` to `last` - 1."""
+def run_iterations(strategy: Strategy, first: int, last: int) -> list[int]:
+    """Run the iterations from `first` to `last` - 1, or as many as end without an incomplete update; this rank's
+    minibatches."""
     workers = strategy.worker.workers
-    for _ in range(strategy.steps(first * workers), strategy.steps(last * workers)):
-        strategy.step()
+    steps = range(strategy.steps(first * workers), strategy.steps(last * workers))
+    return [minibatch for _ in steps for minibatch in strategy.step().minibatches]
 
 
 def make_subgroups(fabric: Fabric, sizes: Iterable[int]) -> dict[int, Fabric | None]:
@@ -40,19 +41,23 @@ def observe_steps(fabric: Fabric, strategy: Strategy, worker: Worker, warmup: in
     """{total, phases} in seconds, for each worker, of `steps` iterations of a fresh run after `warmup` others.
 
     Every rank of `fabric`, servers included, calls it. Pipelines are full at both ends of the `steps`, so that neither
-    filling nor draining is timed.
+    filling nor draining is timed. A pipeline whose updates take other numbers of minibatches than an iteration does not
+    end with the iterations; its seconds are scaled to `steps` of them.
     """
     worker.iterations = warmup + steps + warmup  # strategies that know where a run ends do the last ones in `drain`
     set_up(strategy, worker)
-    clock, marks = worker.clock, []
+    clock, marks, done = worker.clock, [], []
     fabric.exchange(None)
     clock.start()
     for start, until in ((0, warmup), (warmup, warmup + steps)):
         clock.take()
-        run_iterations(strategy, start, until)
+        done.append(run_iterations(strategy, start, until))
         with clock.paused():  # waits for the device
             marks.append(clock.train_s())
-    mine = {"server": worker.is_server, "total": marks[1] - marks[0], "phases": clock.take()}
+    before, counted = done
+    scale = steps * worker.workers / (counted[-1] - before[-1]) if before and counted else 1.0
+    phases = {name: seconds * scale for name, seconds in clock.take().items()}
+    mine = {"server": worker.is_server, "total": (marks[1] - marks[0]) * scale, "phases": phases}
     strategy.drain()
     strategy.settle()
     strategy.close()

@@ -11,10 +11,10 @@ from repro.answers.ranking import (
     candidates,
     forms,
     question,
-    simulate,
     text,
 )
 from repro.answers.ranking.arguments import Question
+from repro.answers.ranking.assembled import Step
 from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.flips import Flip
 from repro.answers.ranking.form_errors import FormError
@@ -46,7 +46,7 @@ def rows_of(seconds):
     rows = [
         replace(
             row,
-            step=simulate.Step(sum(seconds[name]) / 2, {"computation": sum(seconds[name]) / 2, "communication": 0.0}),
+            step=Step(sum(seconds[name]) / 2, {"computation": sum(seconds[name]) / 2, "communication": 0.0}),
             fastest=answer.fastest_shares(among, seconds, row.candidate, seconds[name]),
             beaten=answer.beaten_shares(among, seconds, row.candidate, seconds[name]),
         )
@@ -67,13 +67,15 @@ def test_a_tie_names_the_simplest_and_then_the_others():
     tied = rows_of({"gpipe": (1.0, 1.0), "ps": (1.01, 1.01), "ddp": (1.02, 1.02), "ps_single": (2.0, 2.0)})
     assert [row.candidate.name for row in tied.ties("synchronous")] == ["ddp", "ps", "gpipe"]
     line = text.format_decision(tied)
-    assert line.startswith("Use DDP. A tie") and "(GPipe; sharded server, layer by layer)" in line
+    assert (
+        line.startswith("Use DDP on 8 machines of one GPU. A tie") and "(GPipe; sharded server, layer by layer)" in line
+    )
 
 
 def test_a_strategy_that_changes_the_updates_never_leads():
     ranked = rows_of({"ddp": (1.0, 1.0), "topk": (0.1, 0.1)})
     line = text.format_decision(ranked)
-    assert line.startswith("Use DDP.") and "Top-k, 0.1 % takes 10% of the time" in line
+    assert line.startswith("Use DDP on ") and "Top-k, 0.1 % takes 10% of the time" in line
     below = Flip("bandwidth", 1e9, "gtopk", "topk")
     assert "gTop-k" not in text.format_decision(replace(ranked, flips={"synchronous": [], "any": [below]}))
 
@@ -110,16 +112,17 @@ def test_a_strategy_whose_form_is_not_good_enough_is_shown_but_not_ranked(form_e
 
 def test_the_candidates_that_are_simulated_do_not_depend_on_the_time_it_takes(monkeypatch, form_errors_of):
     form_errors_of(0.02)
-    points = {name: forms.closed_form_step(read_candidates()[name], setting(4)) for name in points_of(setting(4))}
+    where = setting(4, 1e11)
+    points = {name: forms.closed_form_step(read_candidates()[name], where) for name in points_of(where)}
     clock = iter(range(0, 10**9, 1000))
-    chosen = list(answer.simulate_best(read_candidates(), points, setting(4)))
+    chosen = list(answer.simulate_best(read_candidates(), points, where))
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))
-    assert list(answer.simulate_best(read_candidates(), points, setting(4))) == chosen != []
+    assert list(answer.simulate_best(read_candidates(), points, where)) == chosen != []
 
 
 def test_only_candidates_that_the_forms_cannot_tell_apart_are_simulated(form_errors_of):
     form_errors_of(0.02)
-    points = {name: simulate.Step(1.0 + 0.2 * n, {}) for n, name in enumerate(read_candidates())}
+    points = {name: Step(1.0 + 0.2 * n, {}) for n, name in enumerate(read_candidates())}
     assert answer.undecided_candidates(read_candidates(), points, "any") == []
-    points["layerwise"] = simulate.Step(points["ddp"].seconds * 1.01, {})
+    points["layerwise"] = Step(points["ddp"].seconds * 1.01, {})
     assert answer.undecided_candidates(read_candidates(), points, "synchronous") == ["ddp", "layerwise"]

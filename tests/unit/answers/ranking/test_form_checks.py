@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repro.answers.ranking import form_checks, forms, simulate
+from repro.answers.ranking.assembled import Step
 from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.form_errors import CASES, WITHIN, Checked, FormError
 
@@ -44,8 +45,8 @@ def test_a_form_must_be_near_its_simulation_in_nineteen_of_twenty_settings():
 
 @pytest.mark.parametrize(("form_s", "cases"), [(2.0, 11), (1.0, 59)])
 def test_a_check_ends_where_it_is_decided_whether_a_form_is_good_enough(monkeypatch, form_s, cases):
-    monkeypatch.setattr(form_checks.forms, "closed_form_step", lambda one, where: simulate.Step(form_s, {}))
-    monkeypatch.setattr(form_checks.simulate, "simulate_step", lambda one, where: simulate.Step(1.0, {}))
+    monkeypatch.setattr(form_checks.forms, "closed_form_step", lambda one, where: Step(form_s, {}))
+    monkeypatch.setattr(form_checks.simulate, "simulate_step", lambda one, where: Step(1.0, {}))
     rows = form_checks.check_form(read_candidates()["ddp"], 200)
     assert len(rows) == cases and FormError.of(rows).good == (form_s == 1.0) and not FormError.of(rows[:-1]).good
 

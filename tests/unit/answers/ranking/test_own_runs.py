@@ -12,16 +12,16 @@ from repro.answers.ranking import (
     calibration,
     own_runs,
     question,
-    simulate,
 )
 from repro.answers.ranking.against import Compared
 from repro.answers.ranking.arguments import Question
+from repro.answers.ranking.assembled import Step
 from repro.answers.ranking.candidates import read_candidates
 from tests.unit.answers.ranking.settings import LOAD, seconds, setting
 
 
 def test_errors_are_those_of_steps_with_as_much_communication():
-    light, heavy = (simulate.Step(1.0, {"computation": 1.0, "communication": load}) for load in (0.1, 1.0))
+    light, heavy = (Step(1.0, {"computation": 1.0, "communication": load}) for load in (0.1, 1.0))
     rows = [
         Compared("a", f"source {n}", "m", 4, 1.0, "s", "ddp", 1.0, load, 1.0 + error, 1.0, 1.0, 1.0, 1.0)
         for n in range(3)

@@ -33,7 +33,7 @@ TIMES = (
     *("alpha_s", "beta_s_per_byte", "gamma_s_per_byte", "update_s_per_byte", "merge_s_per_byte", "sum_s_per_byte"),
     *("local_alpha_s", "local_beta_s_per_byte"),
 )
-APART = {"pipedream": 0.4}  # its form is its authors' cost model
+REPLICATED = ("gpipe_data", "one_f_one_b_data", "pipedream")  # which ranks are late in a row matters there
 
 MODELLED = [name for name, one in read_candidates().items() if one.modelled]
 
@@ -43,7 +43,7 @@ MODELLED = [name for name, one in read_candidates().items() if one.modelled]
 def test_the_closed_form_agrees_with_the_simulator(name, bits):
     where = setting(bits=bits, name=name)
     simulated = simulate.simulate_step(read_candidates()[name], where).seconds
-    assert seconds(name, where) == pytest.approx(simulated, rel=APART.get(name, 0.02))
+    assert seconds(name, where) == pytest.approx(simulated, rel=0.02)
 
 
 def test_1f1b_hides_the_stages_behind_a_slow_one_in_the_middle():
@@ -59,8 +59,18 @@ def test_1f1b_hides_the_stages_behind_a_slow_one_in_the_middle():
 
 @pytest.mark.parametrize("name", MODELLED)
 def test_a_late_worker_costs_as_much_as_in_the_simulator(name):
-    late = setting(late=1.0, name=name)
-    assert seconds(name, late) == pytest.approx(simulate.simulate_step(read_candidates()[name], late).seconds, rel=0.1)
+    late, one = setting(late=1.0, name=name), read_candidates()[name]
+    rel = 0.16 if name in REPLICATED else 0.1
+    assert seconds(name, late) == pytest.approx(simulate.simulate_step(one, late).seconds, rel=rel)
+
+
+@pytest.mark.parametrize("name", [name for name, one in read_candidates().items() if one.form in forms.LEAST])
+@pytest.mark.parametrize("workers", [1, 4, 6])
+def test_the_lower_bound_of_a_long_form_is_one(name, workers):
+    for bits in BITS:
+        where = setting(workers, bits, late=0.25)
+        least, step = (forms.closed_form_step(read_candidates()[name], where, least=least) for least in (True, False))
+        assert (least is None and step is None) or least.seconds <= step.seconds * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("name", read_candidates())

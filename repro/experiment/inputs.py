@@ -18,6 +18,8 @@ same draws for every variant of a paper.
 
 from __future__ import annotations
 
+import json
+import pathlib
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 MOST_DRAWS = 4096
 SCRAMBLED_BY = 20261126  # seed, fixed before the first draw
+KEPT_DRAWS, SOBOL_BITS = 64, 30
+# the first draws in units of 2^-SOBOL_BITS; `python -m repro.experiment.inputs` writes it, a test holds it to the sequence
+FIRST_DRAWS = pathlib.Path(__file__).with_name("first_draws.json")
 SAME = 1e-9  # tolerance of the sum of weights
 
 Path = Annotated[str, Field(min_length=1, max_length=200)]
@@ -165,9 +170,18 @@ def check_inputs(inputs: Inputs, where: str) -> None:
 
 @cache
 def _sequence(draws: int) -> np.ndarray:
-    from scipy.stats import qmc  # takes half a second
+    """(draws, DIMENSIONS): the scrambled Sobol sequence, from FIRST_DRAWS as far as that has it."""
+    import numpy as np
 
-    return qmc.Sobol(DIMENSIONS, scramble=True, rng=SCRAMBLED_BY).random(draws)
+    if draws <= KEPT_DRAWS:
+        return np.array(json.loads(FIRST_DRAWS.read_text(encoding="utf-8"))[:draws]) / 2**SOBOL_BITS
+    return make_sequence(draws)
+
+
+def make_sequence(draws: int) -> np.ndarray:
+    from scipy.stats import qmc  # its import takes longer than all that `repro recommend` computes
+
+    return qmc.Sobol(DIMENSIONS, scramble=True, bits=SOBOL_BITS, rng=SCRAMBLED_BY).random(draws)
 
 
 def draw_quantiles(name: str, draws: int) -> np.ndarray:
@@ -180,3 +194,8 @@ def check_draws(draws: int) -> None:
     """InputError for a number of draws that is no power of two, or too large."""
     if not isinstance(draws, int) or not 2 <= draws <= MOST_DRAWS or draws & (draws - 1):
         raise InputError(f"--draws {draws!r:.60}: must be a power of two, 2 to {MOST_DRAWS}")
+
+
+if __name__ == "__main__":
+    rows = (make_sequence(KEPT_DRAWS) * 2**SOBOL_BITS).astype(int).tolist()
+    FIRST_DRAWS.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n", encoding="utf-8")

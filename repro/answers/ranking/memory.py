@@ -13,12 +13,13 @@ ITERATIONS = 8  # of a pipeline, enough to hold as much as ever
 def peak_bytes(candidate: Candidate, setting: Setting, activations: float) -> float:
     """Bytes; activations: bytes that the whole model keeps for the backward pass of one worker's minibatch.
 
-    A pipeline's stage holds its own layers and the activations of its minibatches in flight, and as many older versions
-    of its weights as these need.
+    A pipeline's stage holds its own layers and the activations of its minibatches in flight; without flushes also a
+    version of its weights for each of them.
     """
     plan = None
     if candidate.form == "stages":
-        plan = plan_of(setting, setting.place(candidate), *reversed(candidate.simulated()), ITERATIONS)
+        name, options = candidate.simulated()
+        plan = plan_of(setting, setting.place(candidate), options, name, ITERATIONS)
     if plan is None:
         return (VECTORS + candidate.vectors) * setting.nbytes + activations
     layers = setting.stages.layers
@@ -28,6 +29,7 @@ def peak_bytes(candidate: Candidate, setting: Setting, activations: float) -> fl
         held = layers[stage.first : stage.last + 1]
         weights = sum(layer.parameter_bytes for layer in held)
         share = sum(layer.activation_bytes for layer in held) / total
-        vectors = VECTORS + plan.stashes(number)
-        most = max(most, vectors * weights + plan.most_in_flight(number) * share * activations)
+        in_flight = plan.most_in_flight(number)
+        versions = 0 if plan.flush else in_flight - 1
+        most = max(most, (VECTORS + versions) * weights + in_flight * share * activations)
     return most

@@ -39,6 +39,13 @@ def an_input(**entries):
 # --- distributions
 
 
+def test_the_first_draws_are_those_of_the_sequence():
+    for draws_ in (2, inputs.KEPT_DRAWS, 2 * inputs.KEPT_DRAWS):
+        kept = [inputs.draw_quantiles(name, draws_) for name in list(describe_names())[:3]]
+        numbers = [inputs._dimension(name) for name in list(describe_names())[:3]]
+        assert np.array_equal(np.array(kept).T, inputs.make_sequence(draws_)[:, numbers])
+
+
 def test_half_of_a_range_lies_below_the_best_guess_on_a_log_scale():
     values = np.array([Range(low=1.0, high=100.0).at(q, 4.0) for q in EVEN])
     assert values[0] == pytest.approx(1) and values[500] == pytest.approx(4) and values[-1] == pytest.approx(100)

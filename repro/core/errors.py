@@ -93,15 +93,14 @@ def some_of(names: Sequence[object], most: int = 3, separator: str = ", ") -> st
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str], all_of: str = "") -> InputError:
-    """An InputError for an unknown name that lists the valid ones, similar ones first; of many the nearest.
+    """An InputError for an unknown name that lists the valid ones, the most similar first; of many the nearest.
 
     all_of: the command or file that lists all.
     """
     names = sorted(valid)
     ranked = difflib.get_close_matches(name, names, n=len(names) or 1, cutoff=0.0)
     if len(ranked) <= LISTED:
-        listed = dict.fromkeys([*difflib.get_close_matches(name, names), *names])
-        return InputError(f"unknown {kind} '{name}'; valid: {', '.join(listed) or 'none'}")
+        return InputError(f"unknown {kind} '{name}'; valid: {', '.join(ranked) or 'none'}")
     rest = f"{all_of} names all" if all_of else f"of {len(ranked)}"
     return InputError(f"unknown {kind} '{name}'; nearest: {', '.join(ranked[:NEAREST])} ({rest})")
 

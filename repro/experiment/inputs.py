@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MOST_DRAWS = 4096
 SCRAMBLED_BY = 20261126  # seed, fixed before the first draw
 KEPT_DRAWS, SOBOL_BITS = 64, 30
-# the first draws in units of 2^-SOBOL_BITS; `python -m repro.experiment.inputs` writes it, a test holds it to the sequence
+# the first draws in units of 2^-SOBOL_BITS; `python -m repro.experiment.inputs` writes it, a test holds it to these
 FIRST_DRAWS = pathlib.Path(__file__).with_name("first_draws.json")
 SAME = 1e-9  # tolerance of the sum of weights
 

@@ -186,9 +186,9 @@ def check_gpu(gpu: str, precision: str) -> None:
         return
     of_precision = [each.gpu for each in measured_gpus() if each.bits == PRECISIONS[precision]]
     of_testbeds = [str(each["name"]) for each in _devices().values() if is_gpu(each)] if precision == FP32 else []
-    raise unknown_name(
-        "GPU" if precision == FP32 else f"GPU with {precision}", gpu, sorted({*of_precision, *of_testbeds})
-    )
+    kind = "GPU" if precision == FP32 else f"GPU with {precision}"
+    names = sorted({*of_precision, *of_testbeds})
+    raise InputError(f"{unknown_name(kind, gpu, names)}; or give step-ms, the time of a step on yours")
 
 
 def devices_of(gpu: str) -> dict[str, dict[str, Any]]:

@@ -102,7 +102,7 @@ def cmd_map(args: argparse.Namespace) -> None:
     if args.check_forms is not None:
         return check_forms(args.check_forms, args.first_case, folder)
 
-    from repro.answers.ranking import against, cells, emulated, paper_places, published, written
+    from repro.answers.ranking import against, cells, emulated, paper_places, published, statistical, written
     from repro.answers.ranking import map as maps
     from repro.core.atomic import write_atomically
 
@@ -113,6 +113,7 @@ def cmd_map(args: argparse.Namespace) -> None:
             "published": (against.Compared, published.compare_published()),
             "headlines": (cells.Placed, [paper_places.locate_paper(place) for place in paper_places.PAPER_PLACES]),
             "emulated": (against.Emulated, emulated.emulated_rows()),
+            "costs": (statistical.Pair, statistical.measured_pairs()),
         }
         for name, (kind, rows) in tables.items():
             write_atomically(folder / f"{name}.csv", written.as_csv(kind, rows))

@@ -69,14 +69,14 @@ def best_stages(profile: Profile, workers: int, bandwidth: float, config: str, c
     network = profile, (workers,), (bandwidth,), cost_model
     if config != EVEN:
         replicas = None if config in AUTOMATIC else parse_config(config)
-        return best_partition(*network, straight=config == "straight", replicas=replicas)
+        return best_partition(*network, straight=config == "straight", replicas=replicas, counting=False)
     counts = [n for n in range(2, workers // 2 + 1) if workers % n == 0 and workers // n <= len(profile.layers)]
     if not counts:
         raise InputError(
             f"strategy.config={config}: {workers} workers in equal stages of two or more, of {len(profile.layers)} "
             "layers: must be a product of two numbers of which one is at most the layers"
         )
-    pipelines = (best_partition(*network, replicas=[n] * (workers // n)) for n in counts)
+    pipelines = (best_partition(*network, replicas=[n] * (workers // n), counting=False) for n in counts)
     return min(pipelines, key=lambda pipeline: pipeline.pipeline_s)
 
 

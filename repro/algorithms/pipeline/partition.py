@@ -66,12 +66,13 @@ class Chain:
 
 
 def one_level(
-    model: str, layers: Layers, machines: int, bandwidth: float, activations: bool, allowed: np.ndarray
-) -> tuple[list[Stage], float, int]:
-    """(stages of the chosen pipeline, its seconds, number of optimal pipelines), of all layers."""
+    model: str, layers: Layers, machines: int, bandwidth: float, activations: bool, allowed: np.ndarray,
+    counting: bool = True,
+) -> tuple[list[Stage], float, int]:  # fmt: skip
+    """(stages of the chosen pipeline, its seconds, number of optimal pipelines or 0), of all layers."""
     whole = layers.cuts(0, len(layers.activations))
     chain = Chain(stage_costs(model, layers, machines, bandwidth, activations), allowed, whole)
-    return chain.stages(), chain.seconds, chain.optima()
+    return chain.stages(), chain.seconds, chain.optima() if counting else 0
 
 
 def two_levels(
@@ -118,7 +119,7 @@ class Partition:
     pipeline_s       seconds between two minibatches: the slowest stage or transfer
     data_parallel_s  seconds of a minibatch with all layers on every machine
     single_s         seconds of a minibatch on one machine
-    optima           the number of equally good partitions
+    optima           the number of equally good partitions; 0: not counted
     order            the profile's layers, stage after stage; `first` and `last` of a stage are places in it
     searched         describes the search: a chain, or a graph with all or some of its downsets
     """
@@ -145,6 +146,7 @@ def best_partition(
     activations: bool = True,
     straight: bool = False,
     replicas: Sequence[int] | None = None,
+    counting: bool = True,
 ) -> Partition:
     """The best partition; InputError for impossible arguments.
 
@@ -153,6 +155,7 @@ def best_partition(
     activations  whether to count the transfers of activations and their gradients
     straight     without replicas
     replicas     of the stages, first to last, if only the cuts are to be found; on one level
+    counting     whether to count the optima of one level, which takes as long as to find one
     """
     machines, bandwidths = tuple(machines), tuple(bandwidths)
     if cost_model not in COMBINE:
@@ -170,7 +173,7 @@ def best_partition(
     permitted = optimum.allow_unreplicated if straight else optimum.any_replicas
     if len(machines) == 1:
         allowed = optimum.allow_replicas(tuple(replicas)) if replicas else permitted(machines[0])
-        best = one_level(cost_model, layers, machines[0], bandwidths[0], activations, allowed)
+        best = one_level(cost_model, layers, machines[0], bandwidths[0], activations, allowed, counting)
     else:
         both = permitted(machines[0]), permitted(machines[1])
         best = two_levels(cost_model, layers, machines, bandwidths, activations, both)

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from repro.answers.ranking.candidates import Candidate
+from repro.answers.ranking.written import read_written
 from repro.core import user_files
 from repro.core.paths import reference_root
 from repro.core.registry import TRAIN
@@ -42,6 +43,16 @@ class Cost:
         return f"{self.short} pairs" if reached < len(self.ratios) else f"{self.short} ({reached} pairs)"
 
 
+@dataclass(frozen=True)
+class Pair:
+    """A training's iterations to a target over those of a synchronous one; where: the experiment."""
+
+    strategy: str
+    codec: str
+    ratio: float
+    where: str
+
+
 def statistical_cost(candidate: Candidate) -> Cost | None:
     """A candidate's cost; None if it keeps synchronous SGD's updates, or the reference has no pair of runs."""
     if candidate.keeps == "synchronous":
@@ -52,8 +63,19 @@ def statistical_cost(candidate: Candidate) -> Cost | None:
 
 @cache
 def all_costs() -> Mapping[tuple[str, str], Cost]:
-    """(strategy, codec) -> cost, over the reference's trainings that differ from a synchronous one in the strategy
-    alone."""
+    """(strategy, codec) -> cost, by the table that `repro map` wrote: to compare 529 trainings takes longer than all
+    predictions of an answer."""
+    pairs: dict[tuple[str, str], list[Pair]] = {}
+    for pair in read_written(Pair, "costs"):
+        pairs.setdefault((pair.strategy, pair.codec), []).append(pair)
+    return {
+        key: Cost(tuple(each.ratio for each in own), tuple(sorted({each.where for each in own})))
+        for key, own in pairs.items()
+    }
+
+
+def measured_pairs() -> list[Pair]:
+    """The reference's trainings that differ from a synchronous one in the strategy alone."""
     trainings = [*reference_trainings()]
     shared = but_strategy([identity for identity, _ in trainings])
     reached: dict[tuple[Any, ...], dict[tuple[str, str], list[int | None]]] = {}
@@ -62,7 +84,7 @@ def all_costs() -> Mapping[tuple[str, str], Cost]:
         for target, at in targets.items():
             where = (*setting, identity.seed, target)
             reached.setdefault(where, {}).setdefault(key, []).append(at["iteration"] if at else None)
-    pairs: dict[tuple[str, str], tuple[list[float], set[str]]] = {}
+    pairs = []
     for where, strategies in reached.items():
         exact = [n for name in EXACT for n in strategies.get((name, "none"), []) if n]
         if not exact:
@@ -70,10 +92,9 @@ def all_costs() -> Mapping[tuple[str, str], Cost]:
         base = statistics.median(exact)
         for key, iterations in strategies.items():
             if key[0] not in EXACT or key[1] != "none":
-                ratios, experiments = pairs.setdefault(key, ([], set()))
-                ratios += [n / base if n else math.inf for n in iterations]
-                experiments.add(f"{where[0]}/{where[1]}")
-    return {key: Cost(tuple(ratios), tuple(sorted(experiments))) for key, (ratios, experiments) in pairs.items()}
+                ratios = [n / base if n else math.inf for n in iterations]
+                pairs += [Pair(*key, ratio, f"{where[0]}/{where[1]}") for ratio in ratios]
+    return pairs
 
 
 def reference_trainings() -> Iterator[tuple[Identity, dict[str, Any]]]:

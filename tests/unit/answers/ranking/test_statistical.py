@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repro.answers.ranking import statistical
+from repro.answers.ranking.written import as_csv, from_csv, read_written
 from tests.reports.data.summaries import make
 from tests.support.records import record_of
 
@@ -18,11 +19,17 @@ def training(iterations, variant="D-Sync", **changes):
 def costs(monkeypatch):
     def of_trainings(*trainings):
         monkeypatch.setattr(statistical, "reference_trainings", lambda: iter(trainings))
+        monkeypatch.setattr(statistical, "read_written", lambda kind, name: statistical.measured_pairs())
         statistical.all_costs.cache_clear()
         return statistical.all_costs()
 
     yield of_trainings
     statistical.all_costs.cache_clear()
+
+
+def test_the_written_pairs_are_those_of_the_reference():
+    rounded = from_csv(statistical.Pair, as_csv(statistical.Pair, statistical.measured_pairs()))
+    assert rounded == read_written(statistical.Pair, "costs"), "repro map --out reports/recommend writes them"
 
 
 @pytest.mark.parametrize(

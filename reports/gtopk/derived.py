@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import pandas as pd
 
@@ -39,12 +40,20 @@ def _growth(group: Runs, by: str, number: Callable[[pd.DataFrame], pd.Series], r
     The other one of `ranks` and `bytes` is fixed at the value with most points, of several the greatest.
     """
     other, values = "ranks" if by == "bytes" else "bytes", {}
-    for seed, rows in group.rows[group.rows["ranks"] > 1].groupby("seed"):
-        numbers = number(rows.groupby(["ranks", "bytes", "algorithm"])["seconds.median"].last().unstack()).dropna()
+    for seed, seconds in _seconds_by_seed(group).items():
+        numbers = number(seconds).dropna()
         lines = {(len(line), fixed): line for fixed, line in numbers.groupby(other)}
         if lines and len(line := lines[max(lines)]) > 1:
             values[seed] = float(line.iloc[-1] / line.iloc[0])
     return Outcome(values) if values else Outcome(reason=reason)
+
+
+@lru_cache(maxsize=16)  # a draw's runs speak to dozens of claims
+def _seconds_by_seed(group: Runs) -> dict[int, pd.DataFrame]:
+    """seed -> seconds of each algorithm (columns) by `ranks` and `bytes`."""
+    several = group.rows[group.rows["ranks"] > 1]
+    places = ["ranks", "bytes", "algorithm"]
+    return {seed: rows.groupby(places)["seconds.median"].last().unstack() for seed, rows in several.groupby("seed")}
 
 
 @probe_function("sparse_collectives")
@@ -104,7 +113,8 @@ def crossing_gbit(group: Runs, over: str, alpha_ms: float) -> Outcome:
 
     Where gTop-k is slower (faster) at all bandwidths, the least (greatest) one that was run.
     """
-    frame, values = group.frame, {}
+    columns = ("seed", "factors.alpha_ms", "factors.gbit", "factors.method", "step_s")
+    frame, values = group.columns("runs", *columns), {}
     for seed, runs in frame[frame["factors.alpha_ms"].astype(float) == alpha_ms].groupby("seed"):
         seconds = runs.groupby([runs["factors.gbit"].astype(float), "factors.method"])["step_s"].median().unstack()
         if {over, "gTop-k"} <= set(seconds):

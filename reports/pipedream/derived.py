@@ -75,7 +75,7 @@ def over(rates: Rates, row: str, variant: str, base: str) -> float | None:
 def gain_follows_overhead(group: Runs) -> Outcome:
     """Spearman's correlation, over Table 1's rows, between BSP's stalled share and PipeDream's speed-up over BSP, one a
     seed."""
-    bsp = select_rows(group.frame, {"variant": BSP})
+    bsp = select_rows(group.columns("runs", "variant", "experiment", "seed", "stalled"), {"variant": BSP})
     rows = bsp[bsp["experiment"].str.startswith("table1-")]
     correlations, rates_of = {}, rates_by_seed(group)
     for seed, stalled in rows[["seed", "experiment", "stalled"]].groupby("seed"):
@@ -97,7 +97,8 @@ def overhead_grows(group: Runs, along: str, each: Sequence[str]) -> Outcome:
 
     The testbeds' names sort by the speed of their GPUs.
     """
-    several = select_rows(group.frame, "workers>1").sort_values(along)
+    columns = dict.fromkeys(["seed", "workers", "stalled", along, *each])
+    several = select_rows(group.columns("runs", *columns), "workers>1").sort_values(along)
     growing: dict[int, list[bool]] = {}
     for (seed, *_), rows in several.groupby(["seed", *each]):
         if len(rows) > 1:

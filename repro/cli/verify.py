@@ -86,8 +86,7 @@ def verify_paper(paper: str) -> tuple[str, list[str], list[Row]]:
     from repro.core.paths import reference_root
     from repro.records import reference
 
-    runs = reference.check(reference_root() / paper, ("runs",))["runs"]
-    line = f"{paper}: {len(runs)} runs, tables unchanged"
+    line = f"{paper}: {reference.count_runs(reference_root() / paper)} runs, tables unchanged"
     if paper not in overview.papers():
         return line, [], []
     read = results.read(paper, reference_root())

@@ -152,6 +152,13 @@ def check(folder: Path, wanted: Sequence[str] = ()) -> dict[str, list[dict[str, 
     return {name: _rows(tables[name]) for name in wanted or tables}
 
 
+def count_runs(folder: Path) -> int:
+    """The number of runs; raises the errors of `check`."""
+    import pyarrow.parquet
+
+    return int(pyarrow.parquet.read_metadata(pyarrow.BufferReader(_tables(folder)["runs"])).num_rows)
+
+
 def _tables(folder: Path) -> dict[str, bytes]:
     """The content of every table; raises the errors of `check`."""
     digests = _digests(folder)

@@ -26,6 +26,7 @@ ENTRIES = [name for name in Configured.model_fields if name not in (*PLUGINS, "p
 OF_TRAINING = ("epochs", "eval_every", "metric", "accumulate")  # configured values that a probe does not use
 SHARES = ("top1", "top5")  # metrics that are a share of the test set
 RANKS, LOSS, TARGET = "per_rank.", "loss.", "to_"
+ABSENT: Any = object()  # in the place of a value: a run has no such column
 
 
 class Column(NamedTuple):
@@ -196,6 +197,32 @@ def run_row(run: Found) -> dict[str, Any]:
 def result_row(run: Found) -> dict[str, Any]:
     """The part of a run's row that its seed and its result decide."""
     return {"seed": run.identity.seed} | _row(run, OF_RESULT)
+
+
+def result_value(run: Found, name: str) -> Any:
+    """`result_row(run)[name]`, without the other columns; ABSENT if it has no such column."""
+    if name == "seed":
+        return run.identity.seed
+    for column in _columns_with(name):
+        value = _value(run, column.source)
+        if not isinstance(column, Group):
+            return value
+        entries = dict(value or {})
+        if isinstance(found := entries.get(name.removeprefix(column.name), ABSENT), SCALAR):
+            return found
+        if (nested := dict(scalar_entries(entries, column.name))) and name in nested:
+            return nested[name]
+    return ABSENT
+
+
+@cache
+def _columns_with(name: str) -> Sequence[Column]:
+    """The columns of a result that may have the name, first the one that counts."""
+    return [
+        column
+        for column in reversed(OF_RESULT)
+        if (name.startswith(column.name) if isinstance(column, Group) else name == column.name)
+    ]
 
 
 def _row(run: Found, columns: Sequence[Column]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def judged(runs):
     found = {("fig4-mnist", kind): group for kind, group in shown("pipesgd", runs, FIG4).items()}
     evaluator = ClaimEvaluator(claims_of("pipesgd"), lambda name, kind: found.get((name, kind)), NOWHERE)
     groups = {place: group.records.values() for place, group in found.items()}
-    return judge_with_kept(evaluator, evidence_key("pipesgd", groups))
+    return judge_with_kept(evaluator, evaluator.file.claims, evidence_key("pipesgd", groups))
 
 
 def runs_of(kind, **changes):

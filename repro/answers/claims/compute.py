@@ -6,12 +6,11 @@ Times are seconds of an iteration unless the docstring says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-import pandas as pd
-
-from repro.answers.claims.evaluate import Outcome
+from repro.answers.claims.evaluate import Outcome, safe_ratio
+from repro.answers.claims.stats import median_known
 from repro.answers.tables.runs import Runs
 from repro.core.errors import InputError
 from repro.core.phases import COMPUTATION
@@ -67,19 +66,30 @@ def by_seed(runs: Runs, number_of: Callable[[list[Found]], float | None], reason
 def median_rates(runs: Runs) -> dict[tuple[str, str], float]:
     """(experiment, variant) -> samples a second of all ranks together, the median over seeds; InputError for a variant
     on several testbeds."""
-    return _median_rates(runs.frame[[*VARIANT_COLUMNS, "batch", "step_s"]])
+    return _median_rates(rate for of_seed in _rates(runs).values() for rate in of_seed)
 
 
 def rates_by_seed(runs: Runs) -> dict[int, dict[tuple[str, str], float]]:
     """seed -> (experiment, variant) -> samples a second of all ranks together; InputError as `median_rates`."""
-    groups = runs.frame[["seed", *VARIANT_COLUMNS, "batch", "step_s"]].groupby("seed")
-    return {int(seed): _median_rates(frame) for seed, frame in groups}  # type: ignore[arg-type]
+    return {seed: _median_rates(rates) for seed, rates in _rates(runs).items()}
 
 
-def _median_rates(frame: pd.DataFrame) -> dict[tuple[str, str], float]:
-    rates = frame["batch"] / frame["step_s"]
-    by_variant = rates.groupby([frame[name] for name in VARIANT_COLUMNS]).median().droplevel("testbed")
-    if by_variant.index.has_duplicates:
-        experiment, variant = by_variant.index[by_variant.index.duplicated()][0]
-        raise InputError(f"{variant} of {experiment}: a rate needs runs on one testbed")
-    return dict(by_variant)
+def _rates(runs: Runs) -> dict[int, list[tuple[tuple[str, ...], float]]]:
+    """seed -> (experiment, testbed, variant) of each run, and its samples a second."""
+    rates: dict[int, list[tuple[tuple[str, ...], float]]] = {}
+    columns = (runs.listed("runs", name) for name in ("seed", "=batch", "=step_s", *VARIANT_COLUMNS))
+    for seed, batch, step_s, *variant in zip(*columns, strict=True):
+        rates.setdefault(seed, []).append((tuple(variant), safe_ratio(batch, step_s)))
+    return rates
+
+
+def _median_rates(rates: Iterable[tuple[tuple[str, ...], float]]) -> dict[tuple[str, str], float]:
+    of_variants: dict[tuple[str, ...], list[float]] = {}
+    for place, rate in rates:
+        of_variants.setdefault(place, []).append(rate)
+    found: dict[tuple[str, str], float] = {}
+    for (experiment, _, variant), of_seeds in of_variants.items():
+        if (experiment, variant) in found:
+            raise InputError(f"{variant} of {experiment}: a rate needs runs on one testbed")
+        found[experiment, variant] = median_known(of_seeds)
+    return found

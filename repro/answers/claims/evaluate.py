@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from repro.answers.claims import paired
 from repro.answers.claims import verdict as words
 from repro.answers.claims.claims import Claim, Value
+from repro.answers.claims.stats import median_known
 from repro.answers.claims.verdict import AtBaseline, Effect, Interval, Sample, Share, Verdict, verdict_of
 from repro.answers.tables.columns import Filter, end_of
 from repro.answers.tables.runs import Runs, choose_runs
@@ -206,13 +207,13 @@ def compute_numbers(value: Value, runs: Runs, ends: tuple[str, str] = ("", "")) 
 
     ends: of the intervals of the columns for `of` and `over`, by `OTHER_END`.
     """
-    table = runs.table(value.table)
-    names = {"seed", "breakdown", *(name for name in VARIANT_COLUMNS if name in table), *value.chooses}
+    rows = range(len(runs.numbers_of(value.table)))
+    names = {"seed", "breakdown", *(name for name in VARIANT_COLUMNS if runs.has(value.table, name)), *value.chooses}
     names |= {
         f"={end_of(column or '', end)}" for column, _ in value.sides for end in (OTHER_END if any(ends) else ("",))
     }
-    columns = {name: runs.listed(value.table, name) for name in sorted(names) if len(table)}  # none of another program
-    return _numbers(value, columns, range(len(table)), ends)
+    columns = {name: runs.listed(value.table, name) for name in sorted(names) if rows}  # none of another program
+    return _numbers(value, columns, rows, ends)
 
 
 def _numbers(value: Value, table: Columns, rows: Sequence[int], ends: tuple[str, str]) -> Outcome:
@@ -307,15 +308,9 @@ def _of_variant(column: str, value: Value, table: Columns, rows: Sequence[int]) 
         runs = variants.setdefault(variant, {True: {}, False: {}})
         runs[table["breakdown"][row] is True].setdefault(table["seed"][row], []).append(table[column][row])
     counted = [choose_runs(runs, value.phases) for runs in variants.values()]
-    medians = [{seed: _median(numbers) for seed, numbers in sorted(seeds.items())} for seeds in counted if seeds]
+    medians = [{seed: median_known(numbers) for seed, numbers in sorted(seeds.items())} for seeds in counted if seeds]
     best = max if value.take == "max" else min
-    return best(medians, key=lambda seeds: _median(seeds.values()), default={})
-
-
-def _median(numbers: Iterable[float]) -> float:
-    """The median of the numbers that are not NaN; NaN if there are none."""
-    known = [number for number in numbers if not math.isnan(number)]
-    return median(known) if known else math.nan
+    return best(medians, key=lambda seeds: median_known(seeds.values()), default={})
 
 
 def _columns(value: Value | None) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,7 @@ class ClaimEvaluator:
     argument: Callable[[Claim], str] = lambda claim: claim.experiment
     _made: dict[tuple[Sweeps | Runs, str], Runs] = field(default_factory=dict)
     _beside: dict[str, Mapping[int, Runs]] = field(default_factory=dict)
+    _errors: dict[tuple[frozenset[str], float], Residuals | None] = field(default_factory=dict)
 
     def verdicts(
         self, claims: Iterable[Claim], evidence: Callable[[Claim, str], Evidence | None] | None = None
@@ -277,9 +278,11 @@ class ClaimEvaluator:
 
     def errors_for(self, group: Runs) -> Residuals | None:
         """The errors that simulated times of these runs may have."""
-        family = {run.identity.strategy.name for run in group.records.values()}
-        sizes = (run.parameters or 0 for run in group.records.values())
-        return residuals.residuals_for(validation_steps(self.results), family, 4 * max(sizes, default=0), self._twins)
+        family = frozenset(run.identity.strategy.name for run in group.records.values())
+        key = family, 4.0 * max((run.parameters or 0 for run in group.records.values()), default=0)
+        if key not in self._errors:
+            self._errors[key] = residuals.residuals_for(validation_steps(self.results), *key, self._twins)
+        return self._errors[key]
 
     @cached_property
     def _twins(self) -> dict[str, Twins]:
@@ -327,7 +330,7 @@ def runs_read(claim: Claim, group: Runs) -> list[Found]:
     """The runs behind a number; for a function all runs that it may read."""
     assert claim.value is not None
     table = claim.value.table
-    if not claim.value.verb or not len(group.table(table)):
+    if not claim.value.verb or not group.numbers_of(table):
         return [*group.records.values()]
     rows = {row for _, where in claim.value.sides for row in group.matching(table, where)}
     return group.of_rows(table, sorted(rows))
@@ -337,9 +340,9 @@ def outcome_of(claim: Claim, group: Runs) -> Outcome:
     """Our number for a claim, one a seed."""
     assert claim.value is not None
     if claim.value.function is None:
-        table = group.table(claim.value.table)
-        needed = [name for column, _ in claim.value.sides for name in columns.names(column or "", table)]
-        if lacking := [name for name in needed if name not in group.columns and name.startswith(RECORDED)]:
+        has = partial(group.has, claim.value.table)
+        needed = [name for column, _ in claim.value.sides for name in columns.names(column or "", has)]
+        if lacking := [name for name in needed if name.startswith(RECORDED) and not group.records_some(name)]:
             return Outcome(reason=f"no {lacking[0]} was recorded")
         return evaluate.compute_numbers(claim.value, group)
     if (wanted := PROBE_OF.get(claim.value.function, TRAIN)) != group.program:
@@ -351,7 +354,7 @@ def repetition_ends(claim: Claim, group: Runs) -> list[float]:
     """The ends of our number's interval, from recorded repetitions of a run or from the size of its test set."""
     value = claim.value
     assert value is not None
-    if value.function or not all(columns.end_of(name or "", "low") in group.columns for name, _ in value.sides):
+    if value.function or not all(group.records_some(columns.end_of(name or "", "low")) for name, _ in value.sides):
         return []
     sides = (("low", "high"), ("high", "low"))
     numbers = [number for ends in sides for number in evaluate.compute_numbers(value, group, ends).values.values()]

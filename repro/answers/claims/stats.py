@@ -17,6 +17,12 @@ def median_or_none(values: Iterable[float]) -> float | None:
     return statistics.median(numbers) if numbers else None
 
 
+def median_known(values: Iterable[float]) -> float:
+    """The median of the numbers that are not NaN; NaN if there are none."""
+    known = [value for value in values if not math.isnan(value)]
+    return statistics.median(known) if known else math.nan
+
+
 def format_number(value: float, digits: int = 3) -> str:
     """Format with `digits` significant digits, without exponent for everyday sizes; a dash for NaN and None."""
     if value is None or math.isnan(value):

@@ -63,7 +63,7 @@ def other_minibatches(claim: Claim, group: Runs) -> str:
     """Why the runs on both sides of a difference of accuracies are no pairs: they drew other minibatches."""
     if not claim.in_points or claim.value is None or claim.value.verb != "difference":
         return ""  # a range of variants (`outside`) has no pairs
-    if not len(group.table(table := claim.value.table)):
+    if not group.numbers_of(table := claim.value.table):
         return ""
     sides = [group.of_rows(table, group.matching(table, where)) for _, where in claim.value.sides]
     read = [{_minibatches(run) for run in side} for side in sides]

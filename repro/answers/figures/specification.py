@@ -207,7 +207,7 @@ def cells(table: Table, runs: pd.DataFrame) -> pd.DataFrame:
     shown = select_rows(runs, table.where)
     targets = [column for column in table.columns if TARGET.fullmatch(column) and column not in shown]
     shown = shown.assign(**dict.fromkeys(targets, float("nan")))  # no run has these targets
-    used = [name for column in (*table.columns, *table.index) for name in names(column, shown)]
+    used = [name for column in (*table.columns, *table.index) for name in names(column, shown.__contains__)]
     _require(used, shown, f"table '{table.title}'")
     ranges: dict[str, list[str]] = {}
     if table.across and table.values:

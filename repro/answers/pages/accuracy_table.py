@@ -87,7 +87,8 @@ def describe_baseline(claim: Claim, group: Runs | None, spec: Experiment, paper:
     if value is None or group is None or not isinstance(value.over, dict):
         return DASH
     rows = group.matching(value.table, value.over)
-    finals = [float(final) for final in group.table(value.table)["final"].iloc[rows].dropna()]
+    every = group.listed(value.table, "final") if rows else []
+    finals = [float(every[row]) for row in rows if every[row] is not None]
     if not finals:
         return DASH
     ours, share = median(finals), group.first.identity.metric in SHARES

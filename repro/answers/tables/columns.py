@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from repro.core.errors import InputError, unknown_name
@@ -28,9 +29,10 @@ def end_of(column: str, end: str) -> str:
     return f"{column}_{end}" if end else column
 
 
-def names(column: str, table: pd.DataFrame) -> list[str]:
-    """The columns that a column or arithmetic expression reads; InputError for any other expression."""
-    if column in table:
+def names(column: str, has: Callable[[str], bool]) -> list[str]:
+    """The columns that a column or arithmetic expression reads; InputError for any other expression. has: whether the
+    table has a column."""
+    if has(column):
         return [column]
     if not ARITHMETIC.fullmatch(column) or CALL.search(column):
         raise InputError(f"column '{column}': neither a column's name nor arithmetic on columns")
@@ -41,7 +43,7 @@ def computed(table: pd.DataFrame, column: str) -> pd.Series:
     """A column or arithmetic expression as numbers, NaN where a value is missing; InputError for an unknown column."""
     import pandas as pd
 
-    needed = names(column, table)
+    needed = names(column, table.__contains__)
     if missing := [name for name in needed if name not in table]:
         raise unknown_name("column", missing[0], table.columns)
     try:

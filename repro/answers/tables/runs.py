@@ -2,76 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 
-from repro.answers.tables.columns import Filter, computed
-from repro.core.errors import InputError
-from repro.records.filters import list_column, match_rows, select_rows
+from repro.answers.tables.columns import Filter, computed, names
+from repro.core.errors import InputError, unknown_name
+from repro.records.filters import list_column, match_rows
 from repro.records.record import Found
-from repro.records.run_columns import result_row, run_row
+from repro.records.run_columns import ABSENT, result_row, result_value, run_row
 from repro.records.tables import list_entries
 
 Of = TypeVar("Of")
 
 
+class Row(NamedTuple):
+    """A run's row of the table `runs`: `run`'s results in the place of those of `base`, where there is one. A claim
+    reads a few of a hundred columns of ten thousand draws, so a column of these is computed when it is read."""
+
+    base: Mapping[str, Any]
+    run: Found | None = None
+
+    def value(self, column: str) -> Any:
+        """ABSENT without that column."""
+        value = result_value(self.run, column) if self.run else ABSENT
+        return self.base.get(column, ABSENT) if value is ABSENT else value
+
+    def whole(self) -> dict[str, Any]:
+        return {**self.base, **(result_row(self.run) if self.run else {})}
+
+
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Runs of a paper by number; the index of `frame` is that number.
-
-    whole: the frame of these runs and perhaps of others
-    """
+    """Runs of a paper by number, with their rows of the table `runs`. parts: runs whose columns the table has too."""
 
     records: Mapping[int, Found]
-    whole: pd.DataFrame
+    row: Mapping[int, Row]
+    parts: Sequence[Runs] = ()
     _listed: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+    _has: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
     def of(cls, records: Iterable[Found]) -> Runs:
         every = dict(enumerate(records))
-        return cls(every, make_frame([row_of(run) for run in every.values()], [*every]))
+        return cls(every, {number: Row(row_of(run)) for number, run in every.items()})
 
     @classmethod
     def of_results(cls, groups: Iterable[tuple[Found, Iterable[Found]]]) -> Runs:
         """The runs of groups, each of which has a run's identity but for the seed, and results of its own."""
-        records: dict[int, Found] = {}
-        rows = []
-        for run, changed in groups:
-            row = row_of(run)
-            for each in changed:
-                records[len(records)] = each
-                rows.append(row | result_row(each))
-        return cls(records, make_frame(rows))
+        every = [(Row(base, each), each) for run, changed in groups for base in [row_of(run)] for each in changed]
+        return cls(dict(enumerate(run for _, run in every)), dict(enumerate(row for row, _ in every)))
 
     def __len__(self) -> int:
         return len(self.records)
 
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        """A row a run. Made where it is read, because most groups are of a few runs whose records are enough."""
-        chosen = [*self.records]
-        return self.whole if self.whole.index.tolist() == chosen else self.whole.loc[chosen]
-
     def only(self, numbers: Iterable[int]) -> Runs:
         """Some of the runs, in the given order."""
-        return Runs({number: self.records[number] for number in numbers}, self.whole)
+        chosen = list(numbers)
+        return Runs({n: self.records[n] for n in chosen}, {n: self.row[n] for n in chosen}, [self])
 
     def joined(self, others: Runs) -> Runs:
         """These runs and others, which get new numbers."""
         start = 1 + max(self.records, default=-1)
         numbers = range(start, start + len(others))
         records = {**self.records, **dict(zip(numbers, others.records.values(), strict=True))}
-        return Runs(records, pd.concat([self.frame, others.frame.set_axis(numbers)]))
+        return Runs(records, {**self.row, **dict(zip(numbers, others.row.values(), strict=True))}, [self, others])
 
     def where(self, **columns: Any) -> Runs:
         """The runs whose columns have these values."""
-        if not len(self):
-            return self
-        return self.only(dict.fromkeys(select_rows(self.frame, columns).index))
+        numbers = [*self.row]
+        return self.only(numbers[place] for place in self.matching("runs", columns))
 
     def seeds(self, variant: str, breakdown: bool = False, experiment: str | None = None) -> dict[int, Found]:
         """seed -> the run of a variant (of an experiment, where there are several); InputError for two of one seed.
@@ -92,6 +95,16 @@ class Runs:
             runs.setdefault(run.identity.seed, []).append(run)
         return dict(sorted(runs.items()))
 
+    # --- tables
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The table `runs`, whose index is the number of the run."""
+        if not self.parts:
+            return make_frame([row.whole() for row in self.row.values()], [*self.row])
+        first, *more = [part.frame for part in self.parts]
+        return pd.concat([first, *more], ignore_index=True).set_axis([*self.row]) if more else first.loc[[*self.row]]
+
     @cached_property
     def rows(self) -> pd.DataFrame:
         """A row for each entry of the lists in probes' results: its own columns and those of its run."""
@@ -105,32 +118,58 @@ class Runs:
         entries = make_frame([row for _, row in rows], [number for number, _ in rows])
         return self.frame[self.frame.columns.difference(entries.columns)].join(entries, how="inner")
 
-    def table(self, name: str) -> pd.DataFrame:
-        """`rows`, or else the frame."""
-        return self.rows if name == "rows" else self.frame
+    def numbers_of(self, table: str) -> Sequence[int]:
+        """The run of each row of a table, `runs` or `rows`, by number."""
+        return self.rows.index.tolist() if table == "rows" else [*self.row]
+
+    def has(self, table: str, column: str) -> bool:
+        """Whether a table has a column."""
+        if table == "rows":
+            return column in self.rows
+        if column not in self._has:
+            here = any(row.value(column) is not ABSENT for row in self.row.values())
+            self._has[column] = here or any(part.has(table, column) for part in self.parts)
+        return self._has[column]
+
+    def records_some(self, column: str) -> bool:
+        """Whether some run, or some entry of a probe's result, has a value in a column."""
+        in_runs = self.has("runs", column) and any(value is not None for value in self.listed("runs", column))
+        return in_runs or (len(self.rows) > 0 and column in self.rows)
 
     def listed(self, table: str, column: str) -> list[Any]:
         """A column of a table, with None for missing values; after `=` arithmetic on columns as numbers."""
         if (table, column) not in self._listed:
-            rows = self.table(table)
-            values = computed(rows, column[1:]).tolist() if column.startswith("=") else list_column(rows, column)
-            self._listed[table, column] = values
+            self._listed[table, column] = self._list(table, column)
         return self._listed[table, column]
+
+    def _list(self, table: str, column: str) -> list[Any]:
+        if column.startswith("="):
+            needed = names(column[1:], lambda name: self.has(table, name))
+            known = all(self.has(table, name) for name in needed)
+            return computed(self.columns(table, *needed) if known else self._whole(table), column[1:]).tolist()
+        if table == "rows":
+            return list_column(self.rows, column)
+        if not self.has(table, column):
+            raise unknown_name("column", column, self.frame.columns, all_of="repro results --csv")
+        values = [row.value(column) for row in self.row.values()]
+        return [None if value is ABSENT or value != value else value for value in values]
+
+    def columns(self, table: str, *columns: str) -> pd.DataFrame:
+        """Some columns of a table; InputError if it lacks one."""
+        return pd.DataFrame({name: self.listed(table, name) for name in columns}, index=[*self.numbers_of(table)])
+
+    def _whole(self, table: str) -> pd.DataFrame:
+        return self.rows if table == "rows" else self.frame
 
     def matching(self, table: str, where: Filter) -> list[int]:
         """The positions of a table's rows that match a filter in every column; none in an empty table."""
-        rows = range(len(self.table(table)))
+        rows = range(len(self.numbers_of(table)))
         return match_rows({name: self.listed(table, name) for name in where}, where, rows) if rows else []
 
     def of_rows(self, table: str, rows: Iterable[int]) -> list[Found]:
         """The runs of a table's rows, by position, each once."""
-        numbers = self.table(table).index
+        numbers = self.numbers_of(table)
         return [self.records[number] for number in dict.fromkeys(numbers[row] for row in rows)]
-
-    @cached_property
-    def columns(self) -> Collection[str]:
-        """The columns in which some run has a value."""
-        return {*self.frame.columns[self.frame.notna().any()], *(self.rows.columns if len(self.rows) else ())}
 
     # --- what all runs have in common, from the first one
 
@@ -148,7 +187,7 @@ class Runs:
 
     @property
     def standin(self) -> bool:
-        return bool(self.frame["standin"].eq(True).any())
+        return len(self) > 0 and any(value is True for value in self.listed("runs", "standin"))
 
     @property
     def timing_only(self) -> bool:
@@ -166,7 +205,7 @@ def timing_only(run: Found) -> bool:
     return run.training.final[run.identity.metric] is None
 
 
-def make_frame(rows: Sequence[Mapping[str, Any]], index: list[int] | None = None) -> pd.DataFrame:
+def make_frame(rows: Sequence[Mapping[str, Any]], index: list[int]) -> pd.DataFrame:
     """A DataFrame whose texts are Python's: choosing rows from hundreds of columns of Arrow's takes twice as long."""
     with pd.option_context("mode.string_storage", "python"):
         return pd.DataFrame(rows, index=index)

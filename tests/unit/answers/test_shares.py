@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -209,9 +208,9 @@ def test_twins_are_of_the_same_experiment_and_what_it_trains():
         summary = make("D-Sync", workers=workers, model={"name": "vgg", "parameters": 10}, step={"median_s": seconds})
         return found_of(summary | {"experiment": "a"}, config)
 
-    simulated = Runs({0: run(1.0, pieces=4), 1: run(5.0, workers=4, pieces=4)}, pd.DataFrame())
+    simulated = Runs({0: run(1.0, pieces=4), 1: run(5.0, workers=4, pieces=4)}, {})
     older = run(1.4)  # of before that option, at whose default it counts
-    emulated = Runs({0: run(1.2, pieces=4), 1: older, 2: run(9.0, pieces=8)}, pd.DataFrame())
+    emulated = Runs({0: run(1.2, pieces=4), 1: older, 2: run(9.0, pieces=8)}, {})
     found = residuals.twins_of_pairs([(emulated, simulated), (emulated, simulated), (None, simulated)])
     assert found == {"a vgg": Twins(40.0, [Residual("wfbp", pytest.approx(1.3), {"pieces": 4}, 8)])}
 

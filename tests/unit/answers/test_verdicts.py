@@ -6,7 +6,6 @@ import math
 from datetime import date
 from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 import yaml
 
@@ -31,7 +30,7 @@ from repro.answers.pages import wording
 from repro.answers.pages.claim_tables import ClaimTables
 from repro.answers.pages.files import Files
 from repro.answers.tables import results
-from repro.answers.tables.runs import Runs
+from repro.answers.tables.runs import Row, Runs
 from repro.core.errors import InputError
 
 CLAIM = {
@@ -64,7 +63,7 @@ def of(*values, **more):
 
 def numbers(value, rows, **more):
     """Of rows that a test has as mappings."""
-    return evaluate.compute_numbers(value, Runs(dict.fromkeys(range(len(rows))), pd.DataFrame(rows)), **more)
+    return evaluate.compute_numbers(value, Runs({}, dict(enumerate(map(Row, rows)))), **more)
 
 
 def steps(**seconds):

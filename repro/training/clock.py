@@ -79,11 +79,10 @@ class Clock:
         self._unread: list[tuple[str, str, Mark, Mark, int | None]] = []
         self._minibatch: int | None = None  # the main line's current one
         self._synchronise = synchronise
-        self._synchronise_phase = synchronise if synchronise_phases else (lambda: None)
+        self._synchronise_phase = synchronise if synchronise_phases else None
         self._before = 0.0  # train_s before the last start
         self._since: float | None = None  # the last start; None: paused
-        self._phases: dict[str, float] = defaultdict(float)
-        self._intervals: list[Interval] = []
+        self._intervals: list[tuple[str, str, float, float, int | None]] = []  # as `Interval`, made in `take`
         self._recent: list[Interval] = []
         self.compress_s: float | None = None  # seconds in phase "compress" on any line; None: no such phase so far
         self._in_phase: str | None = None
@@ -163,11 +162,13 @@ class Clock:
             if name not in PHASES or self._in_phase:
                 raise ValueError(f"phase '{name}' inside '{self._in_phase}'; phases: {', '.join(PHASES)}, not nested")
             self._in_phase = name
-        self._synchronise_phase()
+        if self._synchronise_phase:
+            self._synchronise_phase()
         return line, self._phase_start(line)
 
     def _end_phase(self, name: str, line: str, start: float | Mark) -> None:
-        self._synchronise_phase()
+        if self._synchronise_phase:
+            self._synchronise_phase()
         if line == MAIN_LINE:
             start, self._in_phase = self._phase_since, None  # after an interruption this is later than `start`
         self._phase_end(line, name, start)
@@ -181,7 +182,8 @@ class Clock:
             with self.phase(name):
                 yield
             return
-        self._synchronise_phase()
+        if self._synchronise_phase:
+            self._synchronise_phase()
         self._phase_end(MAIN_LINE, outer, self._phase_since)
         self._in_phase = None
         try:
@@ -211,11 +213,9 @@ class Clock:
             self._add(line, name, start, self._fabric.now(), minibatch)
 
     def _add(self, line: str, name: str, start: float, end: float, minibatch: int | None = None) -> None:
-        self._intervals.append(Interval(line, name, start, end, minibatch))
+        self._intervals.append((line, name, start, end, minibatch))
         if name == COMPRESSION:
             self.compress_s = (self.compress_s or 0.0) + end - start
-        if line == MAIN_LINE:
-            self._phases[name] += end - start
 
     def _read(self, device_times: DeviceTimes) -> None:
         """Read the times of the marks, which synchronises with the device."""
@@ -232,10 +232,13 @@ class Clock:
         """Phase seconds since the last call, and "overlapped": seconds of tasks' communication during computation."""
         if self._device_times:
             self._read(self._device_times)
-        intervals, self._intervals = self._intervals, []
-        self._recent = intervals
-        phases = {name: self._phases.pop(name, 0.0) for name in PHASES}
-        return phases | {OVERLAPPED: overlap_seconds(*split_sides(intervals))}
+        taken, self._intervals = self._intervals, []
+        self._recent = [*map(Interval._make, taken)]
+        phases = dict.fromkeys(PHASES, 0.0)
+        for interval in self._recent:
+            if interval.line == MAIN_LINE:
+                phases[interval.name] += interval.end - interval.start
+        return phases | {OVERLAPPED: overlap_seconds(*split_sides(self._recent))}
 
     def middle(self, seconds: float) -> list[Interval]:
         """The intervals that touch the middle `seconds` of the time up to the last `take`, for timelines.

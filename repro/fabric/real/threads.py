@@ -85,7 +85,7 @@ class TaskGroup:
         return getattr(self.local, "task", None)
 
     def current_name(self) -> str:
-        task = self.current()
+        task = getattr(self.local, "task", None)
         return task.name if task else MAIN_TASK
 
     def check(self) -> None:

@@ -53,9 +53,20 @@ def indices_above(vector: np.ndarray, bound: np.ndarray, equal: bool) -> np.ndar
 
 def largest_of(indices: np.ndarray, vector: np.ndarray, k: int) -> np.ndarray:
     """The k of these indices, ascending, with the largest magnitudes in a vector; NaN is the largest, ties by index."""
-    sizes = np.abs(np.take(vector, indices))
+    return indices[largest_mask_on_host(nan_magnitudes_on_host(np.take(vector, indices)), k)]
+
+
+def nan_magnitudes_on_host(vector: np.ndarray) -> np.ndarray:
+    """|v|, with infinity for NaN."""
+    sizes = np.abs(vector)
     sizes[np.isnan(sizes)] = np.inf
-    return indices[largest_mask_on_host(sizes, k)]
+    return sizes
+
+
+def kth_magnitude(vector: np.ndarray, k: int) -> np.ndarray:
+    """The k-th largest magnitude of a vector (n,), NaN as infinity: ()."""
+    place = len(vector) - k
+    return np.partition(nan_magnitudes_on_host(vector), place)[place : place + 1].reshape(())
 
 
 def largest_mask_on_host(magnitudes: np.ndarray, k: int) -> np.ndarray:

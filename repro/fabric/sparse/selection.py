@@ -14,7 +14,7 @@ SHORT = 1 << 15  # elements of a vector that is sorted without an estimate
 CHUNK = 1 << 20  # elements processed together, which fit the cache
 MOST = 4  # on a GPU, at most so many times k elements above a sampled threshold are considered
 SAMPLE = 1 << 16  # elements from which a threshold is estimated
-EVERY = 32  # the exact selection samples at most every n-th element: its estimate may be rough
+EVERY = 64  # the exact selection samples at most every n-th element: its estimate may be rough
 SURE = 4.0  # standard deviations by which the exact selection lowers its first estimate of the threshold
 
 
@@ -117,10 +117,12 @@ def guess_threshold(vector: torch.Tensor, k: int, deviations: float, least: int 
     """An estimate of the k-th largest magnitude, lowered by so many standard deviations, from every s-th element, with
     s at least `least`."""
     n = vector.numel()
-    sample = nan_magnitudes(vector[:: max(least, n // SAMPLE)])
+    sample = vector[:: max(least, n // SAMPLE)]
     expected = k * sample.numel() / n
-    place = round(expected + deviations * (1 + expected**0.5))
-    return sample.topk(min(max(place, 1), sample.numel())).values[-1]
+    place = min(max(round(expected + deviations * (1 + expected**0.5)), 1), sample.numel())
+    if vector.device.type == "cpu":
+        return torch.from_numpy(on_host.kth_magnitude(sample.detach().numpy(), place))
+    return nan_magnitudes(sample).topk(place).values[-1]
 
 
 def indices_above(vector: torch.Tensor, bound: torch.Tensor, equal: bool = False) -> torch.Tensor:

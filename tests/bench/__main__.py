@@ -20,13 +20,14 @@ from repro.core.fields import check_fields
 from repro.core.paths import results_root
 from repro.experiment.config import experiment_names
 from repro.records.run_columns import scalar_entries
-from tests.bench import commands, first_step, goals, gtopk_exchange, simulator, solo_floor
+from tests.bench import commands, first_step, goals, gtopk_exchange, selection, simulator, solo_floor
 
 FOLDER = Path(__file__).parent
 FUNCTIONS = {
     "commands": commands,
     "first-step": first_step,
     "gtopk": gtopk_exchange,
+    "selection": selection,
     "simulator": simulator,
     "solo-floor": solo_floor,
 }

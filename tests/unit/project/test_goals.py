@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+import torch
 
 from repro.core import config_folders
 from repro.core.errors import InputError
 from repro.core.fields import check_fields
 from repro.experiment import files
 from repro.experiment.config import experiment_names
-from tests.bench import goals
+from repro.fabric.sparse.selection import select_topk
+from tests.bench import goals, selection
 from tests.bench.__main__ import FOLDER, FUNCTIONS
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
@@ -106,3 +108,10 @@ def test_the_benchmarks_goals_are_goals():
             assert all(judged["value"] is None for judged in goals.judge_experiment(experiment, []))
     for module in FUNCTIONS.values():
         assert all(check_fields(goals.Goal, goal, "goals").what for goal in module.GOALS)
+
+
+def test_a_bare_selection_selects_the_same():
+    vector = torch.randn(5000, generator=torch.Generator().manual_seed(1))
+    values, indices = selection.bare(vector, 5)()
+    exact = select_topk(vector, 5)
+    assert indices.tolist() == exact.indices.tolist() and values.tolist() == exact.values.tolist()

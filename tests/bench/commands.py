@@ -7,6 +7,7 @@ Beside verify and a page stand bare programs (`bare_commands`).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import subprocess
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.core.paths import PROJECT
+from repro.core.processes import PRCTL
 from repro.probes.shared.stopwatch import time_spread
 from tests.bench import bare_commands, first_step
 
@@ -27,6 +29,8 @@ BARE = [sys.executable, "-m", bare_commands.__name__]
 EPOCHS = 4  # of the small run
 STEPS = 35 * EPOCHS  # of the stand-in's 1,437 digits, 40 a minibatch
 RECOMMEND = ["recommend", "resnet50", "--bandwidth", "10g", "--workers", "16", "--step-ms", "180"]
+SUBREAPER = 36  # prctl(2)
+ENDING_S = 1.0  # until orphans of a command have ended
 CORES = len(os.sched_getaffinity(0))
 TESTS = [sys.executable, "-m", "pytest", "-q", "-n", str(CORES + 1), "--dist", "loadfile", "--no-loadscope-reorder"]
 
@@ -86,10 +90,21 @@ def run_tests(paths: Sequence[str]) -> None:
 
 
 def seconds_of(call: Callable[[], Any]) -> tuple[float, float]:
-    """(seconds on the wall, CPU seconds of ended processes) of a call that starts commands."""
+    """(seconds on the wall, CPU seconds of ended processes) of a call that starts commands.
+
+    Linux counts the CPU time of a process for its parent when that waits for it. Ranks and pools may outlive their
+    parents, so this process adopts them.
+    """
+    if PRCTL:
+        PRCTL(SUBREAPER, 1, 0, 0, 0)
     before, began = children_cpu(), time.perf_counter()
     call()
-    return time.perf_counter() - began, children_cpu() - before
+    wall = time.perf_counter() - began
+    time.sleep(ENDING_S)
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    return wall, children_cpu() - before
 
 
 def children_cpu() -> float:

@@ -257,7 +257,7 @@ def legend_lines(answer: Answer) -> list[str]:
         f"predictions were off ({answer.errors}).",
         *(f"{row.candidate.label}: {row.candidate.note}." for row in answer.rows if row.candidate.note),
         *(
-            f"{row.candidate.label} is not ranked: {row.candidate.form_error or 'no simulation beside its form'}."
+            f"{row.candidate.label} is not ranked: {row.candidate.form_error or 'its form is not checked yet'}."
             for row in answer.rows
             if not row.candidate.ranked
         ),

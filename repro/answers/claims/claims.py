@@ -20,7 +20,8 @@ from repro.core.fields import Model, NonNegative, Number, Positive, Text, check_
 
 
 class Paper(Model):
-    """The paper's number as a range; a bound omits one end. shown: as printed; unit: x, % (printed x 100) or ""."""
+    """The paper's number as a range; a bound omits one end, and a claimed effect without a size both: its end is then
+    the bound (`File.bounded`). shown: as printed; unit: x, % (printed x 100) or ""."""
 
     part = "paper"
 
@@ -40,11 +41,9 @@ class Paper(Model):
             return {"shown": str(value), "low": value, "high": value} | {k: v for k, v in entry.items() if k != "value"}
         return entry
 
-    @model_validator(mode="after")
-    def _some_end(self) -> Paper:
-        if self.low is None and self.high is None:
-            raise ValueError("needs value, low or high")
-        return self
+    @property
+    def has_end(self) -> bool:
+        return self.low is not None or self.high is not None
 
     def middle(self, added: float = 0.0) -> float:
         """The middle of the range (`middle_of_range`). added: to each end."""
@@ -93,6 +92,12 @@ class Baseline(Model):
     value: Value
     paper: Paper
     tolerance: Tolerance
+
+    @model_validator(mode="after")
+    def _some_end(self) -> Baseline:
+        if not self.paper.has_end:
+            raise ValueError("paper needs value, low or high")
+        return self
 
     def factor(self, ours: float) -> float | None:
         """Our number over the paper's (`Paper.factor`); of gains, what they make of 1."""
@@ -155,6 +160,12 @@ class Claim(Model):
     def _tried_or_not(self) -> Claim:
         if (self.value is None) == (self.not_here is None):
             raise ValueError("needs value, or not_here, and not both")
+        return self
+
+    @model_validator(mode="after")
+    def _some_end(self) -> Claim:
+        if not self.paper.has_end and self.effect is None:
+            raise ValueError("paper needs value, low or high, unless the claim is of an effect")
         return self
 
     @property
@@ -332,6 +343,15 @@ class File(Model):
         margin = effect.margin if effect.margin is not None else self.margins.of(claim.paper.unit)
         return Effect(effect.none, margin, effect.side, ratio=claim.is_ratio)
 
+    def bounded(self, claim: Claim) -> Claim:
+        """The claim; of an effect without a size with the effect's end as the paper's bound."""
+        effect = self.effect(claim)
+        if claim.paper.has_end or effect is None:
+            return claim
+        below, above = effect.band
+        bound = {"low": above} if effect.side == "above" else {"high": below}
+        return claim.model_copy(update={"paper": claim.paper.model_copy(update=bound)})
+
 
 def read_claims(path: Path) -> File:
     """Read a claims file (short forms: `forms.py`); InputError in one line if it is invalid or repeats an id."""
@@ -343,4 +363,4 @@ def read_claims(path: Path) -> File:
     names = [claim.id for claim in file.claims]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{path}: claim '{twice}' stands there twice")
-    return file
+    return file.model_copy(update={"claims": [file.bounded(claim) for claim in file.claims]})

@@ -18,7 +18,8 @@ Rows: `{name}` in a text is replaced by the row's entry of that name; a text of 
 type. A row's entry with the name of a claim's entry replaces it. A section may have `each` too, for all its claims.
 The paper's number: `paper` names its place in `paper_configs/reference/<paper>.csv` (place, row, variant, quantity; row
 and variant default to `all`). `low` and `high` may name places of their own, each with what differs from `paper`'s.
-divided_by: the table's unit over ours, e.g. 1000 where the table is in ms. shown: as the paper prints the number, with
+A claim of an effect that names neither a number nor a quantity claims no size. divided_by: the table's unit over ours,
+e.g. 1000 where the table is in ms. shown: as the paper prints the number, with
 `{}` for the table's text.
 """
 
@@ -97,12 +98,20 @@ def with_number(claim: Entries, paper: str) -> Entries:
     """The claim with the paper's numbers filled in from the paper's table."""
     try:
         if "paper" in claim:
-            claim = claim | {"paper": _with_number(claim["paper"], paper)}
+            claim = claim | {"paper": _with_number(_without_place(claim), paper)}
         if isinstance(baseline := claim.get("given"), dict) and "paper" in baseline:
             claim = claim | {"given": baseline | {"paper": _with_number(baseline["paper"], paper)}}
     except InputError as error:
         raise InputError(f"claim {claim.get('id')}: {error}") from None
     return claim
+
+
+def _without_place(claim: Entries) -> Any:
+    """The claim's `paper`, without an inherited place if the claim is of an effect and names no number."""
+    entry = claim["paper"]
+    if not isinstance(entry, dict) or "effect" not in claim or {"quantity", *ENDS} & entry.keys():
+        return entry
+    return {name: value for name, value in entry.items() if name not in PLACE}
 
 
 def _with_number(entry: Any, paper: str) -> Any:

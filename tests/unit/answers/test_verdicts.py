@@ -188,6 +188,9 @@ def test_at_least_so_much_is_a_size_that_any_larger_number_has(tmp_path, relativ
     shown = ClaimTables("p", file, {}, {}, Files("p", tmp_path)).judged_by(file.claims[0])
     (row,) = wording.describe_headlines([found]).to_dict("records")
     assert row["paper_low"] == 2.0 and math.isnan(row["paper_high"])  # one mark in the picture, of a bound
+    lost = verdict(tmp_path, much, of(9.0, sample=Sample([0.0] * 8 + [9.0] * 56, drawn=True)))
+    (row,) = wording.describe_headlines([lost]).to_dict("records")
+    assert row["unit"] == "x" and row["low"] == 0.0  # a mark with an arrow
     assert shown == f"at least {2 - 2 * relative:g}{TIMES}; above 1.05{TIMES}"
 
 
@@ -198,6 +201,9 @@ def test_a_direction_alone_has_no_size(tmp_path, values, answer):
     claim = CLAIM | {"paper": {"low": 1.0, "shown": "> 1x", "unit": "x"}}
     assert verdict(tmp_path, claim, of(*values)).verdict.answer == answer
     assert verdict(tmp_path, CLAIM, of(math.inf)).verdict.answer == LARGER
+    words = CLAIM | {"paper": {"shown": "faster", "unit": "x"}}
+    assert verdict(tmp_path, words, of(*values)).verdict.answer == answer
+    assert read(tmp_path, words).claims[0].paper.low == 1.05  # the bound is the effect's, entered nowhere else
 
 
 def test_what_is_shown_and_not_judged(tmp_path):
@@ -216,7 +222,7 @@ def test_what_is_shown_and_not_judged(tmp_path):
 
 @pytest.mark.parametrize(("change", "says"), [
     ({"value": None}, "needs value, or not_here"), ({"not_here": "no data"}, "needs value, or not_here, and not both"),
-    ({"paper": {"shown": "2x"}}, "needs value, low or high"), ({"verdict": "reproduced"}, "verdict"),
+    ({"paper": {"shown": "2x"}, "effect": None}, "needs value, low or high"), ({"verdict": "reproduced"}, "verdict"),
     ({"paper": {"low": 2.0, "high": math.inf, "shown": "2x"}}, "finite"),
     ({"about": "luck"}, "about"), ({"value": CLAIM["value"] | {"verb": "product"}}, "verb"),
     ({"value": CLAIM["value"] | {"over": None}}, "speedup needs over"), ({"tolerance": {"relative": -0.1}}, "relative"),

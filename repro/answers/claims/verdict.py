@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Literal
 
-from repro.answers.claims import stats
 from repro.answers.claims.stats import format_number
 from repro.core.wilson import wilson_bound
 
@@ -229,44 +228,45 @@ class Verdict:
     @property
     def words(self) -> str:
         """`smaller: 0.44 of the paper's, at another baseline (dense SGD, simulated: 11 times the paper's)`"""
-        return self._words(", at another baseline ({what}{factor})", factor_text)
+        return self._words(", at another baseline ({what}{factor})")
 
     @property
     def label(self) -> str:
-        """`smaller: 0.44 of the paper's, baseline 11×`: the words in short, for a picture."""
-        return self._words(", baseline {factor}", times_text)
+        """`smaller: 0.44 of the paper's, our baseline 11 times the paper's`: the words in short."""
+        return self._words(", our baseline {factor}")
 
-    def _words(self, baseline: str, describe: Callable[[float], str]) -> str:
+    def _words(self, baseline: str) -> str:
         off = self.answer in OFF and self.factor is not None and format_number(self.factor, 2) != "1.0"
         by = f": {factor_text(self.factor)}" if off and self.factor is not None else ""
         if self.judged and self.baseline and not self.baseline.reproduced:
             what = f"{self.baseline.what}, simulated: " if self.baseline.what else ""
-            by += baseline.format(what=what, factor=describe(self.baseline.factor))
+            by += baseline.format(what=what, factor=factor_text(self.baseline.factor))
         return self.answer + by
 
     @property
     def text(self) -> str:
-        """`smaller: 0.44 of the paper's (effect in 64, size in 20 of 64 draws; baseline 1.1×)`"""
-        shares = f"{self.share.text} draws" if self.share and self.share.drawn else ""
-        if shares and self.share and self.size:
-            shares = f"effect in {self.share.hits}, size in {self.size.text} draws"
-        if self.answer == OPEN and not shares and not self.reason:
-            shares = "seeds or repetitions disagree"
-        if shares and self.baseline and self.baseline.reproduced:
-            shares += f"; baseline {times_text(self.baseline.factor)}"
-        text = " ".join([self.words, *(f"({part})" for part in (shares, self.reason) if part)])
+        """`smaller: 0.44 of the paper's (size in 20 of 64 draws)`: the words, and the share that decides the word."""
+        share = self._deciding_share
+        if self.answer == OPEN and not share and not self.reason:
+            share = "seeds or repetitions disagree"
+        text = " ".join([self.words, *(f"({part})" for part in (share, self.reason) if part)])
         what = {OPEN: "the effect" if self.size else "it", SAME_DIRECTION: "the size"}.get(self.answer)
         return f"{text}; {what} holds {self.turns_at}" if what and self.turns_at else text
+
+    @property
+    def _deciding_share(self) -> str:
+        """`effect in 50 of 64 draws`: the effect's where it is undecided or lacking, else the size's; "" if undrawn."""
+        if self.share is None or not self.share.drawn:
+            return ""
+        if self.size is None:
+            return f"{self.share.text} draws"
+        by_effect = self.answer in (OPEN, NOT_REPRODUCED)
+        return f"effect in {self.share.text} draws" if by_effect else f"size in {self.size.text} draws"
 
 
 def factor_text(factor: float) -> str:
     """`0.44 of the paper's`, `2.7 times the paper's`"""
     return f"{format_number(factor, 2)} {'of' if factor < 1 else 'times'} the paper's"
-
-
-def times_text(factor: float) -> str:
-    """`2.7×`"""
-    return f"{format_number(factor, 2)}{stats.TIMES}"
 
 
 def verdict_of(sample: Sample, low: float | None, high: float | None, effect: Effect | None = None) -> Verdict:

@@ -1,5 +1,5 @@
 """The forest plot of headline claims: a row a claim with ours over the paper's number on one axis, both numbers, the
-word of the verdict and the kind of number."""
+verdict and the kind of number."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ PAPER = "paper's range"  # its name in the palette
 ROW = 16 / 130  # inches: 16 pixels of a picture
 SIZE = 6.7  # points
 TITLE = 12.1  # letters of the title in an inch
-COLUMNS = {"paper": 6, "ours (90 %)": 98, "word": 228, "kind": 290}  # points right of the axis
+COLUMNS = {"paper": 6, "ours (90 %)": 98, "verdict": 228, "kind": 290}  # points right of the axis
 LETTERS = {"paper": 24, "ours (90 %)": 36}  # the most in a column
 CARD, CARD_SIZE = 0.3, 8.0  # on a phone: inches of a row, points
 
 
 def forest_picture(files: Files, rows: pd.DataFrame, title: str) -> Markdown:
     """The picture on a page, as Markdown. rows: as for `draw_forest`; title: a sentence on the result."""
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in rows["verdict"].value_counts().items())
+    counts = ", ".join(f"{count} {heading}" for heading, count in rows["heading"].value_counts().items())
     alt = f"A line for each headline claim with our number over the paper's, and the verdict: {counts}."
     caption = (
         "Marks: ours over the paper's number, the middle of its range (grey box) or, where it prints words, the bound "
-        "that counts for them; with the range of nine in ten [draws](index.md#legend), or of all seeds (of one: the "
-        "test set's error). A bar stands at no effect."
+        "that counts for them. Lines: nine in ten [draws](index.md#legend), or all seeds, widened by the test set's "
+        "error; an arrow goes down to 0. No mark: no ratio above 0. A short bar stands at no effect."
     )
     return files.picture(partial(draw_forest, rows, title), title, "headlines", fit_cell(alt), caption, rows)
 
 
 def draw_forest(rows: pd.DataFrame, title: str, width: float = looks.WIDTH) -> Any:
-    """The matplotlib figure, so many inches wide; a narrow one has each claim's name above its line, and the word alone
-    beside it. rows: as of `ClaimTables.headline_rows`; with a column `paper` in groups."""
+    """The matplotlib figure, so many inches wide; a narrow one has each claim's name above its line, and the verdict
+    alone beside it. rows: as of `ClaimTables.headline_rows`; with a column `paper` in groups."""
     looks.set_theme()
     import matplotlib.pyplot as plt
     import seaborn as sns
@@ -68,21 +68,27 @@ def draw_forest(rows: pd.DataFrame, title: str, width: float = looks.WIDTH) -> A
 
 
 def _draw_marks(axis: Any, shown: pd.DataFrame) -> dict[str, str]:
-    """Boxes, ranges and marks on a logarithmic axis; returns verdict -> colour."""
+    """Boxes, ranges and marks on a logarithmic axis; returns heading -> colour."""
     import seaborn as sns
 
     from repro.answers.figures.drawing import finish_ratio_axis
 
-    looks_of = {word: looks.look_of(word, place) for place, word in enumerate(looks.palette_order(shown["verdict"]))}
-    colours, grey = {word: look.colour or "" for word, look in looks_of.items()}, looks.look_of(PAPER).colour
+    order = looks.palette_order(shown["heading"])
+    looks_of = {heading: looks.look_of(heading, place) for place, heading in enumerate(order)}
+    colours, grey = {heading: look.colour or "" for heading, look in looks_of.items()}, looks.look_of(PAPER).colour
+    down_to_0 = shown["low"] <= 0
+    lines = shown.assign(low=shown["low"].mask(down_to_0, shown["ours"]), colour=shown["heading"].map(colours))
     axis.barh(shown["place"], shown["paper_high"] - shown["paper_low"], 0.5, shown["paper_low"], color="0.9",
               edgecolor=grey, linewidth=0.7)  # fmt: skip
-    axis.hlines(shown["place"], shown["low"], shown["high"], colors=[*shown["verdict"].map(colours)], linewidth=1.4)
+    axis.hlines(lines["place"], lines["low"], lines["high"], colors=[*lines["colour"]], linewidth=1.4)
     axis.scatter(shown["none"], shown["place"], marker="|", s=36, color="0.2", linewidth=1)
-    markers = {word: look.marker for word, look in looks_of.items()}
-    sns.scatterplot(shown, x="ours", y="place", hue="verdict", palette=colours, style="verdict", markers=markers,
+    markers = {heading: look.marker for heading, look in looks_of.items()}
+    sns.scatterplot(shown, x="ours", y="place", hue="heading", palette=colours, style="heading", markers=markers,
                     s=22, linewidth=0, legend=False, zorder=3, ax=axis)  # fmt: skip
     finish_ratio_axis(axis, ticks=5)
+    for row in lines[down_to_0].to_dict("records"):
+        arrow = {"arrowstyle": "->", "color": row["colour"], "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0}
+        axis.annotate("", (axis.get_xlim()[0], row["place"]), (row["ours"], row["place"]), arrowprops=arrow)
     axis.grid(False, axis="y")
     return colours
 
@@ -96,16 +102,16 @@ def _write_columns(axis: Any, shown: pd.DataFrame, heads: Mapping[int, str], col
     for name, right in COLUMNS.items():
         axis.annotate(name, (1, -1.1), xytext=(right, 0), fontweight="bold", color="0.2", **beside)
     for row in shown.to_dict("records"):
-        colour = colours[row["verdict"]]
+        colour = colours[row["heading"]]
         kind = "" if row["number"] == DASH else row["kind"] + ", yours" * row["own"]
-        texts = (row["printed"].partition(" (")[0], row["number"], row["word"], kind)
+        texts = (row["printed"].partition(" (")[0], row["number"], row["verdict"], kind)
         for (name, right), text, ink in zip(COLUMNS.items(), texts, ("0.2", "0.2", colour, "0.2"), strict=True):
             text = textwrap.shorten(text, LETTERS.get(name, 40), placeholder=" ...")
             axis.annotate(text, (1, row["place"]), xytext=(right, 0), color=ink, **beside)
 
 
 def _write_names(axis: Any, shown: pd.DataFrame, heads: Mapping[int, str], colours: Mapping[str, str]) -> None:
-    """The names of claims and groups above their lines, and the word of each right of the axis."""
+    """The names of claims and groups above their lines, and the verdict of each right of the axis."""
     axis.set_yticks([])
     axis.tick_params(axis="x", labeltop=True)
     beside = _beside(axis, CARD_SIZE)
@@ -114,8 +120,8 @@ def _write_names(axis: Any, shown: pd.DataFrame, heads: Mapping[int, str], colou
     for row in shown.to_dict("records"):
         over_lines = {"facecolor": "white", "linewidth": 0, "pad": 0.8}
         axis.annotate(row["short"], (0, row["place"] - 0.45), xytext=(0, 0), bbox=over_lines, **beside)
-        word = row["word"] + ", yours" * row["own"]
-        axis.annotate(word, (1, row["place"]), xytext=(6, 0), color=colours[row["verdict"]], **beside)
+        verdict = row["verdict"] + ", yours" * row["own"]
+        axis.annotate(verdict, (1, row["place"]), xytext=(6, 0), color=colours[row["heading"]], **beside)
 
 
 def _beside(axis: Any, size: float) -> dict[str, Any]:

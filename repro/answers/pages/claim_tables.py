@@ -100,15 +100,6 @@ class ClaimTables:
             why=[str(tables.format_cell(self._short_reason(each))) for each in self.headlines],
         )
 
-    @property
-    def why_ours_differ(self) -> Markdown:
-        """Why headlines are not reproduced, in short: `**C1, C3**: Reason (tested). **C2**: Another (run).`"""
-        off = [each for each in self.headlines if not each.verdict.as_printed]
-        reasons = self._grouped((self._short_reason(each), each) for each in off)
-        return Markdown(" ").join(
-            Markdown(f"**{verdicts}**: {tables.fit_cell(text)}") for text, verdicts in reasons.items()
-        )
-
     @cached_property
     def accuracies(self) -> list[ClaimVerdict]:
         """The claims about accuracy that have a number, each with its deciding verdict."""

@@ -64,7 +64,7 @@ def build(summaries: Mapping[str, Any], out: Path, pdf: bool = False) -> Built:
         papers=[(paper, titles[paper], summary, _markdown(summary["trust"])) for paper, summary in shown.items()],
         missing=[name for name in (*titles, *others) if name not in summaries],
         own=any(summary["own"] for summary in shown.values()),
-        counts=wording.describe_counts(rows["verdict"]) if len(rows) else "",
+        counts=wording.describe_counts(rows["heading"]) if len(rows) else "",
         forest=_picture(files, rows) if len(rows) else "",
         headlines=_headlines(files, rows) if len(rows) else "",
         accuracies=_accuracies(files, {titles[paper]: summary["accuracies"] for paper, summary in shown.items()}),
@@ -85,12 +85,12 @@ def _markdown(texts: Mapping[str, str]) -> dict[str, Markdown]:
 
 def _weakest_first(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A paper's headlines, by the weight of the verdict."""
-    return sorted(summary["headlines"], key=lambda row: HEADINGS.index(row["verdict"]))
+    return sorted(summary["headlines"], key=lambda row: HEADINGS.index(row["heading"]))
 
 
 def _picture(files: Files, rows: pd.DataFrame) -> Markdown:
     """The headlines of all papers."""
-    counts = rows["verdict"].value_counts()
+    counts = rows["heading"].value_counts()
     words = {REPRODUCED: "reproduced", SAME_DIRECTION: "of the printed direction", OPEN: "open"}
     title = ", ".join(f"{counts.get(word, 0)} are {text}" for word, text in words.items())
     named = rows.drop(columns=["page", "why"]).astype(dict.fromkeys(wording.NUMBERS, float))

@@ -23,7 +23,7 @@ def describe_papers(folder: Path) -> tuple[str, list[tuple[str, ...]]]:
         committed = [paper for paper in papers() if paper in reference.papers()]
         pages = [PaperPage.of(paper, folder, Files(paper, Path(out))) for paper in committed]
         of_papers = [row(page.paper, {"method": page.method, "title": page.title}) for page in pages]
-        counts = wording.describe_counts(word for page in pages for word in page.claims.headline_rows["verdict"])
+        counts = wording.describe_counts(word for page in pages for word in page.claims.headline_rows["heading"])
     return counts, [("paper", "what it proposes and reports", "what we find"), *of_papers]
 
 

@@ -149,11 +149,11 @@ NUMBERS = ("paper_low", "paper_high", "low", "ours", "high")  # columns of `desc
 
 
 def describe_headlines(headlines: Sequence[ClaimVerdict]) -> pd.DataFrame:
-    """A row for each headline: claim, unit, paper_low, paper_high, low, ours, high, verdict
-    (its heading), word, label (with factors), share, kind, own (includes runs of the workspace), printed and number
-    (the paper's and ours as text).
+    """A row for each headline: claim, unit, paper_low, paper_high, low, ours, high, heading (of its verdict), verdict,
+    label (with factors), share, kind, own (includes runs of the workspace), printed and number (the paper's and ours as
+    text).
 
-    unit: `x` for ratios; "": the numbers are divided by the paper's; `-`: no number that fits on an axis of ratios.
+    unit: `x` for ratios; "": the numbers are divided by the paper's; `-`: no number above 0 on an axis of ratios.
     """
     import pandas as pd
 
@@ -167,15 +167,15 @@ def describe_headlines(headlines: Sequence[ClaimVerdict]) -> pd.DataFrame:
             if decisive.estimate and by > 0
             else []
         )
-        fits = bool(ends) and ends[0] > 0 and all(map(math.isfinite, ends))
+        fits = bool(ends) and ends[1] > 0 and all(map(math.isfinite, ends))
         paper = [math.nan if end is None or not fits else end / by for end in printed]
         share = decisive.verdict.share.text if decisive.verdict.share and decisive.verdict.share.drawn else ""
         rows.append(
             {"claim": claim.text, "unit": ("x" if ratio else "") if fits else "-"}
             | dict(zip(NUMBERS, [*paper, *(ends or [math.nan] * 3)], strict=True))
             | {
-                "verdict": heading_of(decisive),
-                "word": decisive.verdict.answer,
+                "heading": heading_of(decisive),
+                "verdict": decisive.verdict.answer,
                 "label": decisive.verdict.label,
                 "share": share,
                 "kind": decisive.kind,

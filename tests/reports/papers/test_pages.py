@@ -82,8 +82,7 @@ def test_headlines_that_are_not_reproduced_have_reasons_in_few_words_and_in_full
         short, listed = wording.short_reason(one, page.file), wording.reasons([one], page.file)
         assert len(short.split()) <= SHORT and "..." not in short
         basis = f" ({wording.state_basis(listed[0], one.claim.id, page.claims.statuses)})." if listed else ""
-        told = text if one.verdict.as_printed else text.partition("## The headlines")[0]  # above the picture
-        assert not listed or short.removesuffix(".") + basis in told
+        assert not listed or short.removesuffix(".") + basis in text
         assert all(unescape(reason.cause) in every for reason in listed)
     for one in page.judged:
         if one.claim.headline and one.verdict.answer == "not reproduced":
@@ -309,7 +308,7 @@ def test_the_readme_is_short_and_has_the_results_of_the_pages(reported):
     readme = (PROJECT / "README.md").read_text()
     assert words(readme) <= README_WORDS
     assert (
-        wording.describe_counts(row["verdict"] for paper in PAPERS for row in reported(paper).summary["headlines"])
+        wording.describe_counts(row["heading"] for paper in PAPERS for row in reported(paper).summary["headlines"])
         in readme
     )
     for paper in PAPERS:

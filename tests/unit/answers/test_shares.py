@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from repro.answers.claims import decides, drawn, residuals
 from repro.answers.claims.residuals import Residual, Twins
-from repro.answers.claims.stats import TIMES
 from repro.answers.claims.verdict import (
     CONSISTENT,
     GIVEN,
@@ -136,14 +135,16 @@ def test_what_agrees_on_an_implied_input_is_consistent_with_it_and_what_disagree
 def test_a_word_says_by_how_much_ours_is_off_and_whether_the_baseline_is_the_papers():
     size = Share(0, 64, drawn=True)
     off = Verdict(SMALLER, Share(64, 64, drawn=True), size, factor=1.19 / 2.7)
-    assert off.text == "smaller: 0.44 of the paper's (effect in 64, size in 0 of 64 draws)"
+    assert off.text == "smaller: 0.44 of the paper's (size in 0 of 64 draws)"
     turned = replace(Verdict(OPEN, size, turns_at="below 1 ms (alpha)"), size=size)
-    assert "the effect holds below 1 ms" in turned.text and "it holds below" in replace(turned, size=None).text
+    assert turned.text == "open (effect in 0 of 64 draws); the effect holds below 1 ms (alpha)"
+    assert "it holds below" in replace(turned, size=None).text
     at = {
         name: AtBaseline("dense S-SGD", 11.3, reproduced) for name, reproduced in (("same", True), ("another", False))
     }
     larger = Verdict(LARGER, size, factor=2.7, baseline=at["same"])
-    assert larger.text == f"larger: 2.7 times the paper's (0 of 64 draws; baseline 11{TIMES})"
+    assert larger.text == "larger: 2.7 times the paper's (0 of 64 draws)"
+    assert Verdict(OPEN, baseline=at["another"]).label == "open, our baseline 11 times the paper's"
     for word in {*HEADINGS} - {NOT_JUDGED, *GIVEN}:  # agreement and disagreement alike
         assert (
             Verdict(word, baseline=at["another"]).words

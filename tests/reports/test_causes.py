@@ -107,6 +107,9 @@ def test_the_ladder_says_the_number_that_its_axis_does_not_reach(tmp_path):
     ours, cause = section.rungs()
     assert cause["text"] == f"{CAUSE['short']}: {format_number(cause['end'], 2)} times" and cause["end"] > ladder.MOST
     assert ours["low"] < 1 < ours["high"]  # the paper prints a range
+    near = replace(step, headline=replace(step.headline, without=1000.0))
+    _, cause = CauseSection("pipesgd", [near], {OURS: 1}, Files("pipesgd", tmp_path), label).rungs()
+    assert cause["text"] == f"{CAUSE['short']}: from {format_number(cause['start'], 2)} times"
 
 
 def label(claim):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 ROW_LETTERS = 12  # per inch, in the name of a row of panels
 TICK = 0.45  # inches that the label of a tick takes
 NAME = 0.4  # of a narrow figure's width, for the names on y
+NAMES_ON_Y = ("dot", "stack")  # kinds of narrow figures that have them
 STACK = 4  # panels in one column of a narrow figure; more stand in two
 VIEW, PANEL = "view", "panel"  # columns: of a figure's views; of panels in one column
 REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "linestyle": "--"}
@@ -59,7 +60,8 @@ def _viewed(figure: Figure, shown: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stacked(figure: Figure, rows: pd.DataFrame, width: float) -> tuple[Figure, pd.DataFrame]:
-    """The figure and its rows with all panels below each other, named by row and column, and room for names on y."""
+    """The figure and its rows with all panels below each other, named by row and column, with stacked bars from left to
+    right and room for names on y."""
     import pandas as pd
 
     from repro.answers.figures.marks import LEFT, LINE, names_below
@@ -70,13 +72,16 @@ def _stacked(figure: Figure, rows: pd.DataFrame, width: float) -> tuple[Figure, 
         names = rows[panels].astype(str).agg("\n".join, axis=1)
         in_order = names[rows.sort_values(panels).index].unique()
         rows = rows.assign(**{PANEL: pd.Categorical(names, in_order, ordered=True)})
-        in_two = len(in_order) > STACK and figure.kind not in ("dot", "box") and not figure.panel_y
+        in_two = len(in_order) > STACK and figure.kind not in (*NAMES_ON_Y, "box") and not figure.panel_y
         changes |= {"col": PANEL, "wrap": 2} if in_two else {"row": PANEL}
-    if figure.kind == "dot":
-        on_y = rows[str(figure.y)].cat.categories
+    if figure.kind == "stack":
+        turned = {"x": figure.y, "y": figure.x, "share_x": changes["share_y"], "share_y": changes["share_x"]}
+        changes |= turned | {"log": figure.log.translate(str.maketrans("xy", "yx"))}
+    if figure.kind in NAMES_ON_Y:
+        on_y = rows[str(changes.get("y", figure.y))].cat.categories
         lines = len(on_y) * max(name.count("\n") + 1 for name in on_y)
-        changes["height"] = max(figure.height, lines * LINE + 0.8)
-    elif changes["share_x"] and figure.kind in ("bar", "stack"):  # each panel has the names below it
+        changes["height"] = max(figure.height if figure.kind == "dot" else 0, lines * LINE + 0.8)
+    elif changes["share_x"] and figure.kind == "bar":  # each panel has the names below it
         on_x = rows[figure.x].cat.categories
         changes["height"] = figure.height + names_below(on_x, (width - LEFT) / len(on_x))[2]
     return figure.model_copy(update=changes), rows
@@ -97,7 +102,7 @@ def _named(
         if column:
             letters = int(figure.height * ROW_LETTERS) if column == figure.row and figure.col else 999
             if width < WIDTH:
-                letters = int(LETTERS * width * (NAME if figure.kind == "dot" and column == along else 0.9))
+                letters = int(LETTERS * width * (NAME if figure.kind in NAMES_ON_Y and column == along else 0.9))
             order = figure.order if column == along else ()
             named, by_column[column] = looks.named_categories(shown[column], order, letters)
             shown = shown.assign(**{column: named})
@@ -106,7 +111,8 @@ def _named(
 
 def _own_names(figure: Figure, panel: pd.DataFrame) -> pd.DataFrame:
     """The rows of a panel; with an axis of its own it has its own names only."""
-    along, shared = (figure.y, figure.share_y) if figure.kind == "dot" else (figure.x, figure.share_x)
+    on_x = figure.y is None or panel[figure.x].dtype == "category"
+    along, shared = (figure.x, figure.share_x) if on_x else (figure.y, figure.share_y)
     if shared is True or panel[along].dtype != "category":
         return panel
     return panel.assign(**{str(along): panel[along].cat.remove_unused_categories()})
@@ -191,7 +197,7 @@ def _equal_spans(axes: Any) -> None:
 def _room_across(axis: Any, figure: Figure) -> float:
     """The inches of an axis along x."""
     width = axis.figure.get_figwidth()
-    names = NAME * width if figure.kind == "dot" and width < WIDTH else 0
+    names = NAME * width if figure.kind in NAMES_ON_Y and width < WIDTH else 0
     return (width - names) / axis.get_gridspec().ncols - 0.5
 
 
@@ -244,7 +250,7 @@ def _legend(
     """Move the first panel's legend below all: colours, then dashes and markers, without those of one value."""
     from matplotlib.lines import Line2D
 
-    from repro.answers.figures.marks import RANGE
+    from repro.answers.figures.marks import MARKER, RANGE
 
     shown: dict[str, Any] = {}
     first = grid.axes.flat[0]
@@ -260,6 +266,9 @@ def _legend(
             handles[name].set_linestyle("none")
         if figure.kind == "dot" and rows.loc[rows[figure.hue] == name, figure.x].isna().all():  # only ranges
             handles[name] = Line2D([], [], color=hues[name].colour, **RANGE)
+        if figure.kind == "hist" and figure.interval and rows.loc[rows[figure.hue] == name, "low"].notna().all():
+            look = hues[name]  # no histogram, a mark with a range
+            handles[name] = Line2D([], [], color=look.colour, marker=look.marker, markersize=MARKER)
     across = figure.at.get("y")
     handles |= {name: Line2D([], [], **REFERENCE) for name in (across if isinstance(across, dict) else ()) if name}
     if handles:

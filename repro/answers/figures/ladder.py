@@ -18,6 +18,11 @@ MOST = 10.0  # the axis ends where a number is so many times the paper's, or its
 NAME = 0.45  # of the width, for the names of causes
 
 
+def reaches(over: float) -> bool:
+    """Whether the axis reaches a number over the paper's."""
+    return 1 / MOST <= over <= MOST
+
+
 def draw_ladder(rows: pd.DataFrame, width: float = looks.WIDTH) -> Any:
     """The matplotlib figure, so many inches wide. rows: text, start, end (our numbers over the paper's; start: NaN in a
     row for ours), low, high (the range that counts as the paper's number, over it; NaN: an open end), status (that of
@@ -43,13 +48,14 @@ def draw_ladder(rows: pd.DataFrame, width: float = looks.WIDTH) -> Any:
     figure, axis = plt.subplots(figsize=(width, ends[-1] + 1.0), layout="constrained")
     sns.scatterplot(shown, x="end", y="place", hue="status", palette=colours, style="status", markers=markers, s=26,
                     linewidth=0, ax=axis)  # fmt: skip
+    shown["start"] = shown["start"].clip(1 / MOST, MOST)
+    axis.scatter(shown["start"], shown["place"], s=0)  # the axis reaches where arrows begin
     axis.set(ylim=(ends[-1], 0), ylabel="")
     axis.set_xlabel(looks.fit_text("our number over the paper's (dashed: the same)", (1 - NAME) * width - 0.5))
     finish_ratio_axis(axis, ticks=int(0.85 * width))
     least, most = axis.get_xlim()
     low, high = shown["low"].fillna(least).clip(least, most), shown["high"].fillna(most).clip(least, most)
     axis.barh(shown["place"], high - low, heights, low, color="0.92", linewidth=0, zorder=-1)
-    shown["start"] = shown["start"].clip(least, most)
     for row in shown.to_dict("records"):
         if not math.isnan(row["start"]) and row["start"] != row["end"]:
             arrow = {"arrowstyle": "->", "color": colours[row["status"]], "linewidth": 1.5}

@@ -102,13 +102,27 @@ def draw_bar(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend
 
 
 def draw_stack(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
-    medians = rows.groupby([figure.x, str(figure.hue)], observed=True)[str(figure.y)].median().reset_index()
-    sns.histplot(medians, x=figure.x, weights=figure.y, multiple="stack", discrete=True, shrink=0.75, alpha=1,
-                 **EDGE, hue_order=[*looks.hues][::-1], **looks.by_hue, legend=bool(legend), ax=axis)  # fmt: skip
-    names = rows[figure.x].cat.categories
+    """Names on x; on a phone on y, where each has a line."""
+    upright = rows[figure.x].dtype == "category"
+    along, values = (figure.x, str(figure.y)) if upright else (str(figure.y), figure.x)
+    medians = rows.groupby([along, str(figure.hue)], observed=True)[values].median().reset_index()
+    sns.histplot(medians, **{"x" if upright else "y": along}, weights=values, multiple="stack", discrete=True,
+                 shrink=0.75, alpha=1, **EDGE, hue_order=[*looks.hues][::-1], **looks.by_hue, legend=bool(legend),
+                 ax=axis)  # fmt: skip
+    names = rows[along].cat.categories
+    tops = medians.groupby(along, observed=False)[values].sum()
+    first = rows.groupby(along, observed=False).first()
+    texts = list(first[figure.text].fillna("")) if figure.text else []
+    if not upright:
+        for place, text in enumerate(texts):
+            beside = ABOVE | {"ha": "left", "va": "center"}
+            axis.annotate(text, (tops.iloc[place], place), xytext=(2, 0), **beside)
+        axis.margins(x=0.6 if figure.text else 0.05)
+        axis.set_yticks(range(len(names)), names)
+        axis.set_ylim(len(names) - 0.5, -0.5)
+        axis.grid(False, axis="y")
+        return
     if figure.text:
-        tops = medians.groupby(figure.x, observed=False)[str(figure.y)].sum()
-        texts = rows.groupby(figure.x, observed=False)[figure.text].first().fillna("")
         wrapped = [fit_text(text, _room(axis, names), LETTERS) for text in texts]
         turned = any(len(line) > _room(axis, names) * LETTERS for text in wrapped for line in text.split("\n"))
         for place, text in enumerate(texts if turned else wrapped):

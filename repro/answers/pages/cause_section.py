@@ -71,7 +71,7 @@ class CauseSection:
                 begins = math.nan if start is None else start / by
                 name, above = self._name_of(step, above), step.cause.id
                 yield {
-                    "text": self._rung(name, reached),
+                    "text": self._rung(name, reached, begins),
                     "start": begins,
                     "end": reached,
                     "status": step.status,
@@ -86,11 +86,11 @@ class CauseSection:
         return f"+ {cause.short}" if cause.after == above else f"{self.shorts[cause.after]} + {cause.short}"
 
     @staticmethod
-    def _rung(name: str, over: float) -> str:
-        """The name of a row, with its number where the axis does not reach it."""
-        if 1 / ladder.MOST <= over <= ladder.MOST:
-            return name
-        return f"{name}: {f'{format_number(over, 2)} times' if over > 0 else 'below 0'}"
+    def _rung(name: str, reached: float, begins: float = math.nan) -> str:
+        """The name of a row, with the ends of its arrow that the axis does not reach: `name: from 276 times`."""
+        begun, ended = map(_beyond_axis, (begins, reached))
+        texts = [f"from {begun}" * bool(begun), f"to {ended}" if begun and ended else ended]
+        return ": ".join(filter(None, [name, " ".join(filter(None, texts))]))
 
     @property
     def table(self) -> Markdown:
@@ -162,6 +162,13 @@ class CauseSection:
             return "No run can have it here."
         missing = "Not run: " if step.headline.with_cause is None else ""
         return f"{missing}`repro run {self.paper}/{step.cause.experiment}`."
+
+
+def _beyond_axis(over: float) -> str:
+    """`276 times`: a number over the paper's that the ladder's axis does not reach; "" for others and for NaN."""
+    if math.isnan(over) or ladder.reaches(over):
+        return ""
+    return f"{format_number(over, 2)} times" if over > 0 else "below 0"
 
 
 def shown(comparison: Comparison, which: str) -> str:

@@ -55,9 +55,13 @@ def test_bars_are_medians_over_seeds(tmp_path):
 
 
 def test_a_stack_adds_up(tmp_path):
-    made = drawn(figure(tmp_path, kind="stack", labels={}))
-    tops = sorted(bar.get_y() + bar.get_height() for bar in made.axes[0].patches)
+    spec = figure(tmp_path, kind="stack", labels={})
+    tops = sorted(bar.get_y() + bar.get_height() for bar in drawn(spec).axes[0].patches)
     assert tops == pytest.approx([1.0, 2.0, 3.0, 6.0])
+    narrow = drawing.draw_figure(spec, figures.rows(spec, ROWS), looks.NARROW)
+    plt.close(narrow)
+    ends = sorted(bar.get_x() + bar.get_width() for bar in narrow.axes[0].patches)
+    assert ends == pytest.approx(tops) and [each.get_text() for each in narrow.axes[0].get_yticklabels()] == ["A", "B"]
 
 
 @pytest.mark.parametrize("width", [looks.WIDTH, looks.NARROW])

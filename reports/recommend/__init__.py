@@ -42,8 +42,8 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     right = rights_of_rules(settings)
     missed = format_percent(against.median_error(groups["kept out"]))
     line = Markdown(
-        f"Of measurements by {len(kept_out())} sources that no fit has seen (scored again after a change of forms, no "
-        f"longer blind), {kept.inside} of {kept.rows} lie in the 90 % interval, off by {missed} in the median; of "
+        f"Of measurements by {len(kept_out())} sources that are in no fit (a second score, after the forms changed) "
+        f"{kept.inside} of {kept.rows} lie in the 90 % interval, off by {missed} in the median; of "
         f"{len(settings)} published settings its advice is the best, or within 5 % of it, in {sum(right[ADVICE])}; "
         f"always the simplest strategy would be in {sum(right[SIMPLEST])}."
     )
@@ -251,7 +251,8 @@ def headlines_table(placed: list[Placed]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "paper": each.paper,
-            "setting": f"{each.model}, {each.workers} workers, {each.gbit:.3g} Gbit/s",
+            "setting": f"{each.model}, {each.workers} workers, {each.gbit:.3g} Gbit/s"
+            + (f", one late by {format_percent(each.late)}" if each.late else ""),
             "computation : communication": f"{each.ratio:.2g}",
             "its strategy": _timed(each.candidate, each.seconds),
             "fastest, synchronous": _timed(each.synchronous, each.synchronous_s),

@@ -41,7 +41,7 @@ def _row(results: Results, judged: ClaimVerdict, number: int) -> dict[str, str]:
         "budget": describe_budget(trained),
         "seeds": describe_seeds(judged),
         "rate": spec.tuned or "not tuned",
-        "baseline": describe_baseline(claim, group, spec, results.paper),
+        "compared with": describe_other_side(claim, group, spec, results.paper),
         "paper": Markdown(claim.paper.shown),
         "ours": wording.ours(judged),
         "verdict": judged.verdict.words,
@@ -53,7 +53,9 @@ def describe_workload(runs: Sequence[Found]) -> str:
     workers = sorted({run.identity.workers for run in runs})
     counted = f"{' or '.join(map(str, workers))} worker{'s' if workers != [1] else ''}"
     models = dict.fromkeys(
-        f"{display_name(run.model_name)} on {display_name(run.dataset.name)}" for run in runs if run.dataset
+        " on ".join(dict.fromkeys((display_name(run.model_name), display_name(run.dataset.name))))  # a problem is both
+        for run in runs
+        if run.dataset
     )
     return f"{' and '.join(models)}, {counted}" if runs else DASH
 
@@ -81,8 +83,9 @@ def describe_seeds(judged: ClaimVerdict) -> str:
     return "one seed" if seeds == 1 else f"{seeds} {'pairs' if paired_runs else 'seeds'}"
 
 
-def describe_baseline(claim: Claim, group: Runs | None, spec: Experiment, paper: str) -> str:
-    """`0.9837, +0.04 points of the paper's .9833`: our baseline, and by how much it misses the printed one."""
+def describe_other_side(claim: Claim, group: Runs | None, spec: Experiment, paper: str) -> str:
+    """`naive: 0.1650; none printed`: what a difference subtracts or a ratio divides by, and by how much it misses the
+    printed number."""
     value = claim.value
     if value is None or group is None or not isinstance(value.over, dict):
         return DASH
@@ -92,7 +95,9 @@ def describe_baseline(claim: Claim, group: Runs | None, spec: Experiment, paper:
     if not finals:
         return DASH
     ours, share = median(finals), group.first.identity.metric in SHARES
-    text = f"{ours:.4f}" if share else format_number(ours)
+    variants = group.listed(value.table, "variant")
+    names = " or ".join(map(display_name, dict.fromkeys(variants[row] for row in rows)))
+    text = f"{names}: {f'{ours:.4f}' if share else format_number(ours)}"
     if not spec.baseline:
         return f"{text}; none printed"
     printed = quoted(paper).text(*spec.baseline)

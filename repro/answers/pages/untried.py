@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 DOLLARS, DATE = 55.04 / 8, "2026-11-09"
 PRICE = Markdown(f"Amazon EC2 p5.48xlarge on demand, us-east-1, read on {DATE}: ${DOLLARS:.2f} an H100-hour")
 
+NONE = "none"  # in the place of data
+
 
 def table(entries: Sequence[Untried]) -> pd.DataFrame:
     """The columns what, data, runs, H100-hours (or what else it takes), dollars."""
@@ -25,14 +27,14 @@ def table(entries: Sequence[Untried]) -> pd.DataFrame:
 
 def sum_untried(entries: Sequence[Untried]) -> Markdown:
     """What all that could be estimated takes together, the data of all, and how many have no estimate: `540 H100-hours,
-    about $3,700, without 1 that is not estimated; data: ImageNet (ILSVRC12)`; "" where none has one."""
+    about $3,700, without 1 experiment that is not estimated; data: ImageNet (ILSVRC12)`; "" where none has one."""
     if not (estimated := [entry for entry in entries if entry.gpu_hours is not None]):
         return Markdown("")
     hours = sum(entry.runs * (entry.gpu_hours or 0) for entry in estimated)
-    data = Markdown("; ").join(Markdown(name) for name in dict.fromkeys(entry.data for entry in entries))
+    data = Markdown("; ").join(map(Markdown, dict.fromkeys(entry.data for entry in entries if entry.data != NONE)))
     total = Markdown("{} H100-hours, about ${}").format(_rounded(hours), _rounded(hours * DOLLARS))
     if others := len(entries) - len(estimated):
-        total += Markdown(f", without {others} that {'is' if others == 1 else 'are'} not estimated")
+        total += Markdown(f", without {others} experiment{'s that are' if others > 1 else ' that is'} not estimated")
     return total + Markdown("; data: ") + data
 
 

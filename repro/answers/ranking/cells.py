@@ -47,8 +47,9 @@ class Cell:
 class Placed:
     """A paper's headline in the map; page: the paper's.
 
-    seconds: of the paper's strategy, `candidate`. synchronous, any: the fastest of each comparison. stops_bits: the
-    bandwidth (bits/s) from which on the strategy does not pay; None: it does not pay here; infinity: it always does.
+    late: delay of a worker, a share of its computation. seconds: of the paper's strategy, `candidate`. synchronous,
+    any: the fastest of each comparison. stops_bits: the bandwidth (bits/s) from which on the strategy does not pay;
+    None: it does not pay here; infinity: it always does.
     """
 
     page: str
@@ -57,6 +58,7 @@ class Placed:
     workers: int
     gbit: float
     ratio: float
+    late: float
     candidate: str
     seconds: float
     synchronous: str
@@ -99,8 +101,10 @@ def describe_advice(cells: Sequence[Cell], kind: str) -> str:
     units = {"ratio": "computation {} times communication", "gbit": "{} Gbit/s", "workers": "{} workers"}
     whole = {axis: _range([getattr(cell, axis) for cell in compared]) for axis in units}
     parts: list[str] = []
+    left = len(compared)
     for region in find_regions(cells, kind):
         if region.cells >= ADVISED * len(compared):
+            left -= region.cells
             ends = {axis: getattr(region, axis) for axis in units}
             where = ", ".join(
                 units[axis].format(" to ".join(dict.fromkeys(f"{end:g}" for end in ends[axis])))
@@ -113,7 +117,7 @@ def describe_advice(cells: Sequence[Cell], kind: str) -> str:
                 else f"{region.cells} of the map's {len(compared)} cells"
             )
             parts.append(f"{read_candidates()[region.best].label} in {of_all}" + (f" ({where})" if where else ""))
-    return "; ".join(parts)
+    return "; ".join([*parts, *([f"others in {left}"] if left else [])])
 
 
 def differing_neighbours(cells: Sequence[Cell]) -> Iterator[tuple[str, Cell, Cell]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from repro.answers.claims.stats import format_percent
 from repro.answers.figures.looks import display_name
 from repro.answers.ranking.candidates import PAYS, read_candidates
 from repro.answers.ranking.cells import Placed
@@ -29,13 +30,14 @@ def describe_headline(paper: str) -> str:
         f"{read_candidates()[headline.synchronous].label}, {1e3 * headline.synchronous_s:,.0f} ms"
     )
     pays = describe_pays(headline.stops_bits)
+    late = f", one worker late by {format_percent(headline.late)} of that in each iteration" if headline.late else ""
     unsure = (
         "" if candidate.ranked else f" {candidate.label}'s form is not near enough to its simulation to rank by it."
     )
     return (
         "By the [forms behind the map of strategies](recommend.md#the-papers-headlines-on-the-map), with the paper's "
         f"testbed and {display_name(headline.model)} ({headline.gbit:.3g} Gbit/s, {headline.workers} workers; "
-        f"computation {headline.ratio:.2g} times as long as sending the gradient twice): {first}. "
+        f"computation {headline.ratio:.2g} times as long as sending the gradient twice{late}): {first}. "
         f"{candidate.label} is at least {100 * PAYS:g} % faster than PyTorch's DistributedDataParallel {pays} "
         f"(**simulated**, by closed forms).{unsure}"
     )

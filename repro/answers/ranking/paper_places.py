@@ -61,6 +61,7 @@ def locate_paper(place: PaperPlace) -> Placed:
         place.workers,
         bits / 1e9,
         setting.computation_s / (2 * setting.nbytes * 8 / bits),
+        place.late,
         place.candidate,
         own_s,
         *_best(setting, SYNCHRONOUS),

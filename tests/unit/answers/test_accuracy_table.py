@@ -5,6 +5,7 @@ from __future__ import annotations
 from repro.answers.claims.claims import Claim
 from repro.answers.claims.evaluate import Evidence, Outcome, judge_claim
 from repro.answers.claims.undecided import not_testable
+from repro.answers.figures.specification import Experiment
 from repro.answers.pages import accuracy_table, wording
 from repro.answers.tables.runs import Runs
 from repro.cli import accuracy_matrix
@@ -44,6 +45,8 @@ def test_a_share_of_a_loss_is_a_percentage_though_it_is_about_accuracy():
 def test_runs_of_other_minibatches_are_no_pairs():
     slow, fast = (run_of(name, 0, 0.1, [0.1, 0.8]) for name in ("slow", "fast"))
     assert not_testable(CLAIM, Runs.of([slow, fast])) == ""
+    subtracted = accuracy_table.describe_other_side(CLAIM, Runs.of([slow, fast]), Experiment(), "pipesgd")
+    assert subtracted == "slow: 0.8000; none printed"
     other = fast.changed(batch=16)
     assert not_testable(CLAIM, Runs.of([slow, other])) == "pairs with other minibatches: 16 of mnist; 8 of mnist"
 

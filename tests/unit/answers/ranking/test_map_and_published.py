@@ -136,7 +136,7 @@ def test_advice_names_the_large_regions_and_the_axes_of_which_they_cover_a_part(
     ]
     assert describe_advice(grid, ANY) == (
         f"{read_candidates()['topk'].label} in 15 of the map's 30 cells (1 to 3 Gbit/s); "
-        f"{read_candidates()['ddp'].label} in 14 of 30 cells (4 to 100 Gbit/s)"
+        f"{read_candidates()['ddp'].label} in 14 of 30 cells (4 to 100 Gbit/s); others in 1"
     )
 
 

@@ -52,7 +52,7 @@ def draw_ladder(rows: pd.DataFrame, width: float = looks.WIDTH) -> Any:
     axis.scatter(shown["start"], shown["place"], s=0)  # the axis reaches where arrows begin
     axis.set(ylim=(ends[-1], 0), ylabel="")
     axis.set_xlabel(looks.fit_text("our number over the paper's (dashed: the same)", (1 - NAME) * width - 0.5))
-    finish_ratio_axis(axis, ticks=int(0.85 * width))
+    finish_ratio_axis(axis, ticks=max(3, int(0.85 * width)))  # with 2 an axis from 0.1 to 10 has 1 alone
     least, most = axis.get_xlim()
     low, high = shown["low"].fillna(least).clip(least, most), shown["high"].fillna(most).clip(least, most)
     axis.barh(shown["place"], high - low, heights, low, color="0.92", linewidth=0, zorder=-1)

@@ -40,14 +40,15 @@ class NotHere(InputError):
 class FaultError(ReproError):
     """A rank was lost, or a time limit passed; the same command resumes from the last checkpoint."""
 
-    again = "the same command resumes"  # the remedy in the command's message; folder: the run's
+    again = "the same command resumes"  # the remedy in the command's message; folder: the run's; advice: its warnings
 
 
 class Diverged(FaultError):
     """A loss or a weight is not finite (`repro.rank.divergence`). The same command does not repeat the run."""
 
     mark = "diverged"
-    again = "a lower learning rate may help; the same command does not run it again, --force does"
+    again = "{advice}; the same command does not run it again, --force does"
+    ADVICE = "a lower learning rate may help"  # if the run had no warning
 
 
 class Crashed(FaultError):

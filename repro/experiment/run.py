@@ -99,12 +99,20 @@ class Run:
     @property
     def diverged(self) -> str | None:
         """Why this run diverged, and would again; None if it did not."""
+        last = self._events()[-1:]
+        return next((end["reason"] for end in last if end["event"] == "diverged" and end["key"] == self.key), None)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was noticed while it ran."""
+        return [event["line"] for event in self._events() if event["event"] == "warning"]
+
+    def _events(self) -> list[dict[str, Any]]:
         events = self.folder / EVENTS_FILE
         try:
-            last = read_events(events)[-1:] if events.is_file() else []
+            return read_events(events) if events.is_file() else []
         except InputError:
-            return None  # resuming the run repairs a damaged log
-        return next((end["reason"] for end in last if end["event"] == "diverged" and end["key"] == self.key), None)
+            return []  # resuming the run repairs a damaged log
 
 
 class State(NamedTuple):

@@ -78,8 +78,7 @@ def run_unfinished(
     if faults:
         run, fault = min(faults, key=lambda each: (not isinstance(each[1], Preempted), isinstance(each[1], TooBusy)))
         others = f" (and {len(faults) - 1} more runs failed)" if len(faults) > 1 else ""
-        again = f"; {fault.again.format(folder=run.folder)}" if isinstance(fault, FaultError) else ""
-        failed = type(fault)(f"{run.label}: {fault}{others}{again}")
+        failed = type(fault)("; ".join([f"{run.label}: {fault}{others}", *remedy_for(run, fault)]))
     return [record for run in runs if (record := store.usable_record(run.folder))], failed
 
 
@@ -291,6 +290,13 @@ def ranks_of(run: Run) -> int:
 
         return needs.count_ranks(run.config)
     return run.ranks
+
+
+def remedy_for(run: Run, fault: ReproError) -> list[str]:
+    """What may help after a failure: of a run that diverged, what it warned of; nothing where the error says it."""
+    if not isinstance(fault, FaultError):
+        return []
+    return [fault.again.format(folder=run.folder, advice="; ".join(run.warnings) or Diverged.ADVICE)]
 
 
 def note_failure(run: Run, error: ReproError) -> None:

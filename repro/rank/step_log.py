@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from repro.core.errors import Diverged, FaultError, InputError
-from repro.core.not_none import not_none
 from repro.core.phases import OVERLAPPED
 from repro.core.processes import print_event
 from repro.rank import meters
@@ -187,7 +186,9 @@ class StepLog:
 
     def _warn_undivided(self, ranks: Sequence[RankSteps]) -> None:
         """Warn once, on the screen and in the record, of sums over workers that were not divided."""
-        for what, remedy in REMEDIES.items() if self.events else ():
+        if not self.events:
+            return
+        for what, remedy in REMEDIES.items():
             ratios = [rank.first_updates[what] for rank in ranks if what in rank.first_updates]
             if ratios and min(ratios) > least_sum(self.worker.workers) and what not in self.warned:
                 self.warned.add(what)
@@ -195,7 +196,8 @@ class StepLog:
                     f"the first updates are {min(ratios):.1f} or more times the workers' {what}, as if a sum of "
                     f"{self.worker.workers} were not divided; {remedy.format(workers=self.worker.workers)}"
                 )
-                not_none(self.events).append("warning", line=line)
+                self.events.append("warning", line=line)
+                self.events.flush()  # the run may diverge now
                 print_event("note", line=line)
 
     def unfinished(self) -> dict[str, Any]:

@@ -85,8 +85,9 @@ class StrategyConformance:
         )
         differences = small.describe_differences(together, alone, rounding=True)
         assert not differences, (
-            f"{name}, {workers} workers and one on the same minibatches: {'; '.join(differences)}. The update takes "
-            "the mean of the workers' gradients; if they are to differ, declare why as `unlike_one_worker`"
+            f"{name}, {workers} workers and one on the same minibatches: {'; '.join(differences)}. Updates take "
+            "the mean of the workers' gradients (`worker.update(total)` divides a sum), and averages of weights are "
+            'means (`op="mean"`); if the weights are to differ all the same, declare why as `unlike_one_worker`'
         )
 
     def test_state_survives_a_checkpoint(self, name: str) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from repro.cli import experiments
 from repro.cli.main import main
-from repro.core.errors import FaultError, InputError, NotHere, TooBusy
+from repro.core.errors import Diverged, FaultError, InputError, NotHere, TooBusy
+from repro.core.paths import EVENTS_FILE
 from repro.experiment.expand import expand_runs
 from repro.launch import run as running
 from repro.launch import runner
@@ -19,6 +20,7 @@ from repro.launch.listener import Preempted
 from repro.launch.plan import Plan
 from repro.launch.pool import Pools
 from repro.records import store
+from repro.records.events import EventLog
 from tests.support.cli import EXPERIMENT
 from tests.support.records import finished
 
@@ -84,6 +86,17 @@ def test_another_failure_counts_before_a_busy_machine(planned, monkeypatch):
     monkeypatch.setattr(runner, "run_one", mock.Mock(side_effect=[*faults, None, None, faults[0]]))
     _, fault = runner.run_unfinished(planned, track=False)
     assert "rank 1 was lost" in str(fault)
+
+
+def test_a_run_that_diverged_after_a_warning_names_it_in_place_of_a_lower_rate(planned, monkeypatch):
+    planned[0].folder.mkdir(parents=True)
+    log = EventLog(planned[0].folder / EVENTS_FILE)
+    log.append("warning", line="a sum was not divided")
+    log.flush()
+    monkeypatch.setattr(runner, "run_one", mock.Mock(side_effect=Diverged("a loss is not finite")))
+    for runs, warned in ((planned[:1], True), (planned[1:2], False)):
+        _, fault = runner.run_unfinished(runs, track=False)
+        assert ("a sum was not divided" in str(fault)) is warned is not (Diverged.ADVICE in str(fault))
 
 
 def test_what_came_late_is_not_continued(planned, monkeypatch):

@@ -29,6 +29,7 @@ from repro.core.terminal import warn
 
 VARIABLE = "REPRO_CONFIGS"
 GROUP = "repro.papers"
+EXPERIMENT_FILE = (".yaml", ".yml")  # how the name of a file with experiments ends
 PAGES = "reports"  # subfolder with a folder for each page, as REPORTS
 
 
@@ -134,8 +135,11 @@ def _named_and_installed(project: Path, value: str, cwd: str, path: tuple[str, .
     """Folders and files of `$REPRO_CONFIGS` and of installed packages. The arguments are all that it depends on."""
     named = [Path(cwd, name).resolve() for name in value.split(os.pathsep) if name]
     for place in named:
-        if not place.is_file() and not _is_folder_of(project, place):
+        if not (place.is_file() and place.suffix in EXPERIMENT_FILE) and not _is_folder_of(project, place):
             fault = f"has none of {', '.join(_parts(project))}" if place.is_dir() else "does not exist"
+            fault = f"is no file {' or '.join(EXPERIMENT_FILE)} of an experiment" if place.is_file() else fault
+            if "," in str(place) and not place.exists():
+                fault += "; several are separated by colons, not commas"
             below = next((child for child in sorted(place.glob("*/")) if _is_folder_of(project, child)), None)
             advice = f"; {below} is one" if below else ""
             raise InputError(

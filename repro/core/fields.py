@@ -25,7 +25,7 @@ Whole = Annotated[int, Field(ge=0)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(gt=0, le=1)]
+Share = Annotated[float, Field(gt=0, le=1)]  # not NaN: it is not above 0
 
 
 def _printable(text: str) -> str:

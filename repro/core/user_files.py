@@ -119,7 +119,29 @@ _DECODER = json.JSONDecoder(
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """libyaml's loader if PyYAML has it; 1e-4 is a number, as in YAML 1.2."""
+    """libyaml's loader if PyYAML has it; 1e-4 is a number, as in YAML 1.2, and names are unique."""
+
+    def construct_document(self, node: Any) -> Any:
+        """The content; a ConstructorError if a name occurs twice in a mapping, of which PyYAML would drop the first."""
+        waiting, seen = [node], set()
+        while waiting:
+            if id(each := waiting.pop()) in seen or isinstance(each, yaml.ScalarNode):
+                continue  # an alias
+            seen.add(id(each))
+            names: dict[tuple[str, str], Any] = {}
+            for pair in each.value:
+                if isinstance(each, yaml.SequenceNode):
+                    waiting.append(pair)
+                    continue
+                waiting += pair
+                if (
+                    isinstance(key := pair[0], yaml.ScalarNode)
+                    and names.setdefault((key.tag, key.value), key) is not key
+                ):
+                    first = names[key.tag, key.value].start_mark.line + 1
+                    problem = f"{key.value} is there twice, first in line {first}"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+        return super().construct_document(node)
 
 
 # arguments of `add_implicit_resolver`: for readers, and for writers, which then quote such a text
@@ -136,8 +158,20 @@ def read_yaml(path: Path, kind: str = "YAML file") -> Any:
         state = path.stat()
         return pickle.loads(_read_cached(path, state.st_mtime_ns, state.st_size))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        reason = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        raise InputError(f"{path}: not a readable {kind} ({reason})") from None
+        raise InputError(f"{path}: not a readable {kind} ({_reason(path, error)})") from None
+
+
+def _reason(path: Path, error: Exception) -> str:
+    """Why a YAML file cannot be read, with its line."""
+    if isinstance(error, OSError):
+        return str(error.strerror)
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return " ".join(str(error).split())
+    line = error.problem_mark.line
+    begins = read_bytes(path).decode().splitlines()[line : line + 1]
+    if begins and "\t" in begins[0][: len(begins[0]) - len(begins[0].lstrip())]:
+        return f"line {line + 1}: begins with a tab; must be spaces"
+    return f"line {line + 1}: {' '.join(str(error.problem).split())}"
 
 
 def read_entries(path: Path, kind: str = "YAML file") -> dict[str, Any]:

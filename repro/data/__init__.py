@@ -190,7 +190,8 @@ def ensure_dataset(
 
 def dataset_status(root: str | None = None) -> list[dict[str, Any]]:
     """A row for each data set: name, where (folder or None), ok (None if missing, False if damaged), detail, megabytes
-    of the real files, standin (its name; None for generated data)."""
+    of the real files, standin (its name; None for generated data). InputError for a place that is no folder."""
+    files.search_places(root)
     rows = []
     for name, source in REGISTRY.usable().items():
         try:

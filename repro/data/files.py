@@ -34,11 +34,17 @@ def cache_root() -> Path:
 
 
 def search_places(root: str | None = None) -> list[Path]:
-    """The folders to search in order: `root`, those of $REPRO_DATA (colon-separated), the user's cache."""
-    if root and not Path(root).expanduser().is_dir():
-        raise InputError(f"data.root: {Path(root).expanduser()} is not a folder")
-    folders = [root or "", *os.environ.get("REPRO_DATA", "").split(":"), str(cache_root())]
-    return [Path(folder).expanduser().absolute() for folder in folders if folder]
+    """The folders to search in order: `root`, those of $REPRO_DATA (colon-separated), the user's cache.
+    InputError for one of the first two that is no folder."""
+    named = [
+        ("data.root", root or ""),
+        *(("$REPRO_DATA", each) for each in os.environ.get("REPRO_DATA", "").split(":")),
+    ]
+    folders = [(source, Path(folder).expanduser()) for source, folder in named if folder]
+    for source, folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"{source}: {folder} is not a folder")
+    return [folder.absolute() for _, folder in folders] + [cache_root().absolute()]
 
 
 def find_files(name: str, files: dict[str, File], root: str | None = None, folders: Sequence[str] = ()) -> Path | None:

@@ -51,7 +51,7 @@ class Composer:
     """Composes configurations of an experiment at one scale (None: no scale) under many overrides."""
 
     def __init__(self, experiment: str, scale: str | None = None):
-        self.first = [f"experiment={experiment}"]
+        self.experiment, self.first = experiment, [f"experiment={experiment}"]
         file = own_file(experiment)
         self._parts = parts_of(file)
         # groups of which the experiment's file itself has a configuration, with its name
@@ -129,6 +129,9 @@ class Composer:
         text = " ".join(str(error).split())
         if match := re.search(r"Could not override '([^']+)'", text):
             key, (group, _, _) = match[1], match[1].partition(".")
+            if not any(key_of(override) == key for part in parts for override in part):
+                file = config_file("experiment", self.experiment)
+                return InputError(f"{file}: {self.experiment}: defaults: {unknown_name('group', key, GROUPS)}")
             entries = self._entries_beside(key, parts)
             prefix = key.removesuffix(key.rpartition(".")[2])
             if (valid := [f"{prefix}{name}" for name in entries]) and key in valid:  # its value is a mapping
@@ -161,8 +164,6 @@ class Composer:
     def _entries_beside(self, wrong: str, parts: Sequence[Sequence[str]]) -> dict[str, Any]:
         """The entries beside a wrong key, in the configuration composed without it."""
         kept = [without_entries(part, [wrong]) for part in parts]
-        if kept == list(map(list, parts)):  # the key is wrong within a file
-            return {}
         try:
             node: Any = self._compose(kept)
         except InputError:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro.core.config_folders import EXPERIMENT_FILE
 from repro.core.errors import InputError, unknown_name
 from repro.core.fields import check_fields
 from repro.experiment import grid, limits, papers
@@ -59,7 +60,7 @@ def paper_of(pattern: str) -> str:
 
 def is_file(pattern: str | None) -> bool:
     """Whether a pattern of `experiment_names` is a file."""
-    return pattern is not None and pattern.endswith((".yaml", ".yml"))
+    return pattern is not None and pattern.endswith(EXPERIMENT_FILE)
 
 
 def find_job(experiment: str, scale: str) -> list[Choice] | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from repro.core.errors import InputError, NotHere
@@ -12,11 +12,13 @@ from repro.core.registry import PLUGINS, TRAIN
 from repro.experiment import config as configs
 from repro.experiment import draws, grid
 from repro.experiment.compose import Composer
+from repro.experiment.files import config_file, is_there
 from repro.experiment.needs import check_config, resolve_testbed, uses_gpu
 from repro.experiment.override_keys import key_of, without_entries
+from repro.experiment.overrides import LATER
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
-from repro.experiment.testbeds import Modelled
+from repro.experiment.testbeds import Modelled, testbed_of
 from repro.records import variants
 from repro.records.configured import minor_paths
 
@@ -63,16 +65,48 @@ def expand_configs(
     for testbed, entries in composed.testbeds.items():
         conditions, selected = grid.split_overrides(entries)
         for variant in grid.select_variants(composed.variants, selected):
-            point = compose_point(composed.composer, variant, testbed, conditions, composed.plain)
             try:
-                config = resolve_testbed(check_fields(RunConfig, point))
-                ranks = check_config(config)
+                config = _read_point(composed.composer, variant, testbed, conditions, composed.plain)
+                ranks = check_config(config := resolve_testbed(config))
             except NotHere as error:
                 if lacking is None:
                     raise
                 lacking.append(error)
                 continue
+            except InputError as error:
+                raise _with_file(error, composed, variant, testbed, conditions) from None
             yield config, ranks, [*variant.overrides, *conditions, *variant.swept]
+
+
+def _read_point(
+    composer: Composer, variant: grid.Variant, testbed: str, conditions: Sequence[str], plain: Sequence[str]
+) -> RunConfig:
+    return check_fields(RunConfig, compose_point(composer, variant, testbed, conditions, plain))
+
+
+def _with_file(
+    error: InputError, composed: configs.Composed, variant: grid.Variant, testbed: str, conditions: Sequence[str]
+) -> InputError:
+    """The error with the file of the testbed or experiment, if reading that without the user's overrides
+    ends with it too."""
+    composer, name = composed.composer, composed.composer.experiment
+    own = replace(variant, swept=())
+    places: dict[str, Callable[[], Any]] = {}
+    if is_there("testbed", testbed):
+        alone = [f"testbed={testbed}"]
+        places[f"{config_file('testbed', testbed)}"] = lambda: testbed_of(composer.compose(alone)["testbed"])
+    if not any(
+        key_of(override).partition(".")[0] in LATER for override in composed.plain
+    ):  # else variants are the user's
+        file = config_file("experiment", name)
+        places[f"{file}: {name}"] = lambda: _read_point(composer, own, testbed, conditions, [])
+    for place, check in places.items():
+        try:
+            check()
+        except InputError as again:
+            if str(again) == str(error):
+                return InputError(f"{place}: {error}")
+    return error
 
 
 def compose_point(

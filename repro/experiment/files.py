@@ -3,8 +3,9 @@ configuration in its folder."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from pydantic import ConfigDict, Field, field_validator
 
 from repro.core import config_folders, user_cache, user_files
 from repro.core.atomic import write_atomically
-from repro.core.errors import InputError
+from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, Text, check_fields
+from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.core.terminal import warn
 
@@ -33,8 +35,8 @@ Dumper.add_implicit_resolver(*user_files.EXPONENT)
 
 
 class Experiment(Model):
-    """Entries of an experiment's file that Hydra does not compose; the composed ones are checked by
-    `repro.experiment.schema`."""
+    """Entries of an experiment's file that Hydra does not compose; the composed ones (`common_entries`) are checked by
+    `repro.experiment.schema`, `quoted` and `hyperparameters` by `repro.experiment.quoted`."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -42,6 +44,10 @@ class Experiment(Model):
     defaults: list[Any] = Field(default_factory=list)
     scales: dict[Text, list[Text]] = Field(default_factory=dict)
     jobs: Any = None
+    quoted: Any = None
+    hyperparameters: Any = None
+    workload: Any = None  # `repro.cli.workloads`
+    goals: Any = None
 
     @field_validator("jobs")
     @classmethod
@@ -98,9 +104,25 @@ def own_file(experiment: str) -> dict[str, Any]:
     content = group_file("experiment", experiment)
     try:
         check_fields(Experiment, content)
+        _check_names(experiment, content)
     except InputError as error:
         raise InputError(f"{config_file('experiment', experiment)}: {experiment}: {error}") from None
     return content
+
+
+def _check_names(experiment: str, content: Mapping[str, Any]) -> None:
+    """InputError for an entry that is no option, and no named value: one that a `${NAME}` of the file uses."""
+    known = {*common_entries(), *GROUPS, *Experiment.model_fields}
+    if others := [name for name in content if name not in known]:
+        text = str(user_files.read_yaml(config_file("experiment", experiment)))
+        if unknown := next((name for name in others if not re.search(rf"\$\{{\.*{re.escape(name)}\b", text)), None):
+            raise unknown_name("option", unknown, known)
+
+
+@cache
+def common_entries() -> Mapping[str, Any]:
+    """The entries of every experiment, with their defaults: `config.yaml`."""
+    return user_files.read_entries(CONFIGS / "config.yaml")
 
 
 def own_files(experiments: Iterable[str]) -> dict[str, dict[str, Any]]:

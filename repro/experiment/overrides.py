@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cache
 from typing import Any
 
-from repro.core import own_code, user_files
+from repro.core import own_code
 from repro.core.credentials import has_credential, redact_credentials
 from repro.core.errors import InputError, unknown_name
-from repro.core.paths import CONFIGS
 from repro.core.registry import PLUGINS
 from repro.experiment import grid
-from repro.experiment.files import GROUPS, group_file, group_files, group_names
+from repro.experiment.files import GROUPS, common_entries, group_file, group_files, group_names
 from repro.experiment.override_keys import key_of
 
 LATER = ("grid", "exclude", "testbeds", "scales")  # parts that contain overrides themselves
@@ -24,7 +22,7 @@ FORM = re.compile(r"\+{0,2}[\w.-]+")  # of a key; plus signs add an entry to a p
 
 def parts_of(own_file: Mapping[str, Any]) -> set[str]:
     """The top-level names of an experiment's configuration: those of `config.yaml`, of its own file, and the groups."""
-    return {*_common(), *own_file, *GROUPS} - {"defaults"}
+    return {*common_entries(), *own_file, *GROUPS} - {"defaults"}
 
 
 def check_override(
@@ -105,9 +103,4 @@ def _entries(part: str) -> set[str]:
     """The entries of a part; for a group those of all its files."""
     if part in GROUPS:
         return set().union(*group_files(part).values()) - {"defaults"}
-    return set(_common().get(part) or ())
-
-
-@cache
-def _common() -> Mapping[str, Any]:
-    return user_files.read_entries(CONFIGS / "config.yaml")
+    return set(common_entries().get(part) or ())

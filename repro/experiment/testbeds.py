@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from repro.core.errors import InputError, unknown_name
-from repro.core.fields import Count, Entries, Model, NonNegative, Positive, Text, check_fields
+from repro.core.fields import Count, Entries, Model, NonNegative, Positive, Share, Text, check_fields
 from repro.experiment import limits
 from repro.experiment.inputs import Inputs
 
@@ -62,7 +62,7 @@ class Rate(Computing):
     """A device of a given rate of operations."""
 
     peak_flops: Positive
-    utilisation: Positive
+    utilisation: Share
     launch_s: NonNegative  # of each block's passes
 
 

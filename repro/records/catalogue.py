@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 from repro.core.errors import InputError, unknown_name
@@ -14,10 +16,12 @@ from repro.records.variants import REFERENCE, WORKSPACE
 
 
 def workspace_root() -> Path:
-    """The folder of the user's results, which need not exist; InputError for a file."""
+    """The folder of the user's results, which need not exist; InputError for one that is no folder or is unreadable."""
     root = results_root()
     if root.exists() and not root.is_dir():
         raise InputError(f"results folder {root}: must be a folder; set REPRO_RESULTS to another")
+    if root.exists() and not os.access(root, os.R_OK | os.X_OK):
+        raise InputError(f"results folder {root}: {os.strerror(errno.EACCES)}; set REPRO_RESULTS to another")
     return root
 
 

@@ -115,7 +115,9 @@ def site_path() -> Path:
 
 def load_site(file: Path | None = None) -> Site:
     """The options of a file (default: `site_path()`); InputError names the file and the invalid option."""
+    named = "$REPRO_SITE or --site: " if file is None and os.environ.get("REPRO_SITE") else ""
     file = file or site_path()
+    where = f"{named}site file {file}"
     try:
         # as text: YAML would convert 24:00:00 to a number of seconds
         options = user_files.parse_plain(read_bytes(file), yaml.BaseLoader)
@@ -125,6 +127,6 @@ def load_site(file: Path | None = None) -> Site:
             raise ValueError("must be lines of `option: value`")
         return check_fields(Site, {name: value for name, value in options.items() if value not in UNSET})
     except OSError as error:
-        raise InputError(f"site file {file}: {error.strerror}") from None
+        raise InputError(f"{where}: {error.strerror}") from None
     except (yaml.YAMLError, ValueError, InputError) as error:
-        raise InputError(f"site file {file}: {' '.join(str(error).split())}") from None
+        raise InputError(f"{where}: {' '.join(str(error).split())}") from None

@@ -72,6 +72,7 @@ def error_of(capsys, *arguments: str) -> str:
         ("optimizer.lr=nan", ["optimizer.lr=nan: must be a finite number"]),
         ("testbed.kind=[a]", ["unknown testbed.kind '['a']'; valid: measured"]),
         ("testbed.alpha_s=-1", ["testbed.alpha_s=-1: must be"]),
+        ("testbed.device.utilisation=50", ["testbed.device.utilisation=50: must be 1 or less"]),
         ("+testbed.encode_s_per_byte.x=no", ["testbed.encode_s_per_byte.x=no: must be"]),
         ("breakdown=5", ["breakdown=5: must be true or false"]),
         ("seeds=1000000", [" testbeds x 1,000,000 seeds): ", ",000,000; must be 10,000 or less"]),
@@ -227,19 +228,22 @@ SPOILT = {
     b"scales: [quick]": "scales=['quick']: must be entries",
     b"jobs: 5": "jobs=5: must be a list of scales",
     b"jobs: {quick: {method: a}}": "must be a list of scales",
-    b"each: {own-8: 5}": "each.own-8: holds '5'",
+    b"each: {own-08: 5}": "each.own-08: holds '5'",
+    b"optmizer: {lr: 0.1}\nlow: 1\nbatch: ${low}": "unknown option 'optmizer'; nearest: optimizer",
+    b"batch: 100\nseeds: 1\nbatch: 200": "line 3: batch is there twice, first in line 1",
+    b"title: x\n\tworkers: 4": "line 2: begins with a tab; must be spaces",
 }
 
 
 def test_experiments_that_cannot_be_read_stop_nobody_else(capsys, configs):
-    names = [f"mine/own-{number}" for number in range(len(SPOILT))]
+    names = [f"mine/own-{number:02}" for number in range(len(SPOILT))]
     paths = [configs / "experiment" / f"{name}.yaml" for name in names]
     for path, text in zip(paths, SPOILT, strict=True):
         path.write_bytes(text)
     for name, path, words in zip(names, paths, SPOILT.values(), strict=True):
         line = error_of(capsys, "show", name)
         assert str(path) in line and words in line
-    assert str(paths[0]) in error_of(capsys, "run", "mine/own-0")
+    assert str(paths[0]) in error_of(capsys, "run", "mine/own-00")
     for arguments in (["list", "experiments"], ["list", "mine"]):
         assert cli.main(arguments) == 0
         shown = capsys.readouterr()
@@ -272,6 +276,26 @@ def test_a_testbed_that_cannot_be_read_stops_who_chooses_it(capsys, configs):
         if text:  # without entries everyone's are left
             assert str(path) in error_of(capsys, "show", "mine/vit")
     assert cli.main(["show", FIG4]) == 0 and cli.main(["list"]) == 0
+
+
+def test_a_value_of_a_file_is_refused_with_the_file(capsys, monkeypatch, tmp_path):
+    experiment, testbed = (tmp_path / "configs" / each for each in ("experiment/mine/vit.yaml", "testbed/mine.yaml"))
+    virtual = (PROJECT / "paper_configs" / "testbed" / "virtual.yaml").read_text()
+    for path in (experiment, testbed):
+        path.parent.mkdir(parents=True)
+    monkeypatch.setenv("REPRO_CONFIGS", str(tmp_path / "configs"))
+    vit = f"{experiment}: mine/vit: "
+    for entries, words in {
+        "defaults: [override /modle: vgg16]": f"{vit}defaults: unknown group 'modle'; valid: model",
+        "epochs: -1": f"{vit}epochs=-1: must be above 0",
+        "grid: {method: {a: [strategy=dsinc]}}": f"{vit}unknown strategy 'dsinc'; nearest: dsync",
+        "testbeds: [mine]": f"{testbed}: unknown option 'testbed.gama_s_per_byte'; nearest: testbed.gamma_s_per_byte",
+    }.items():
+        testbed.write_text(f"{virtual}\ngama_s_per_byte: 1\n")
+        experiment.write_text(f"paper: mine\nexperiment: vit\nscales: {{quick: []}}\n{entries}\n")
+        assert error_of(capsys, "show", "mine/vit", "batch=8").startswith(words)
+    line = error_of(capsys, "show", "mine/vit", "testbed=virtual", "testbed.alpha_s=-1")
+    assert line.startswith("testbed.alpha_s=-1")
 
 
 def test_a_paper_s_file_that_cannot_be_used_costs_its_order(capsys, configs):
@@ -309,6 +333,25 @@ def test_a_results_folder_that_is_a_file_is_refused(capsys, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", __file__)
     for command in ("results", "results pipesgd", f"run {FIG4}"):
         assert f"results folder {__file__}: " in error_of(capsys, *command.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "variable", "value", "words"),
+    [
+        ("results", "REPRO_RESULTS", "{}/sealed", "results folder {}/sealed: Permission denied; set REPRO_RESULTS"),
+        ("data list", "REPRO_DATA", "{}:{}/none", "$REPRO_DATA: {}/none is not a folder"),
+        (f"show {FIG4}", "REPRO_DATA", "{}/file", "$REPRO_DATA: {}/file is not a folder"),
+        ("submit pipesgd --dry-run", "REPRO_SITE", "{}/none", "$REPRO_SITE or --site: site file {}/none: No such file"),
+        ("list", "REPRO_CONFIGS", "{}/file", "$REPRO_CONFIGS or --config-dir: {}/file is no file .yaml or .yml of an"),
+        ("list", "REPRO_CONFIGS", "{},{}/none", "{},{}/none does not exist; several are separated by colons"),
+    ],
+)
+def test_a_variable_that_names_a_wrong_place_is_named(capsys, monkeypatch, tmp_path, command, variable, value, words):
+    (tmp_path / "file").write_text("hello")
+    (tmp_path / "sealed").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: path.name != "sealed")  # root may read every folder
+    monkeypatch.setenv(variable, value.replace("{}", str(tmp_path)))
+    assert words.replace("{}", str(tmp_path)) in error_of(capsys, *command.split())
 
 
 PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")

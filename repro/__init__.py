@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 from inspect import signature
+from numbers import Integral, Real
 from typing import Any
 
 __version__ = "0.1.0"
@@ -32,6 +33,8 @@ API = {
 }
 __all__ = ["claims", "compare", "frame", "list", "recommend", "results", "run", "show"]
 
+NUMBERS = {"int": (Integral, "a whole number"), "float": (Real, "a number")}  # annotation -> type, and what it must be
+
 
 def __getattr__(name: str) -> Any:
     if name not in API:
@@ -42,16 +45,27 @@ def __getattr__(name: str) -> Any:
 
 
 def _with_known_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function; InputError with the nearest names for an argument that it does not have (`seed=`)."""
+    """The function; InputError for an argument that it does not have (`seed=`), that is missing, and that is no number
+    where its annotation has only numbers."""
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
-        from repro.core.errors import unknown_name
+        from repro.core.errors import InputError, unknown_name
 
         names = signature(function).parameters
         for name in named:
             if name not in names:
                 raise unknown_name("argument", name, names)
+        try:
+            bound = signature(function).bind(*arguments, **named).arguments
+        except TypeError as error:
+            takes = ", ".join(map(str, names.values()))
+            raise InputError(f"{function.__name__}: {error}; its arguments are {takes}") from None
+        for name, value in bound.items():
+            if kinds := NUMBERS.get(str(names[name].annotation).removesuffix(" | None")):
+                left_out = value is None and names[name].default is None
+                if not left_out and (isinstance(value, bool) or not isinstance(value, kinds[0])):
+                    raise InputError(f"{name}={value!r:.60}: must be {kinds[1]}")
         return function(*arguments, **named)
 
     return call

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.core.errors import InputError, cannot_access
+from repro.core.user_files import check_target_folder
 
 # a folder for each kind; in names and contents of its files NAME is the name, CAMEL the name in CamelCase, TODAY the
 # date
@@ -34,6 +35,7 @@ def add_commands(commands: Any) -> None:
 def cmd_new(args: argparse.Namespace) -> None:
     check_name(args.kind, args.name)
     out = args.out or Path(args.name)
+    check_target_folder("--out", out)
     for path in write_skeleton(args.kind, args.name, out):
         print(path)
     print(f"\nnext: {NEXT.get(args.kind, PLUGIN).format(kind=args.kind, name=args.name, out=out)}")

@@ -14,6 +14,7 @@ from repro.core.paths import RECORD_FILE
 
 if TYPE_CHECKING:
     from repro.answers.site.build import Site
+    from repro.answers.tables.results import Results
 
 
 PAGES_S = "pages_s"  # kind of cached value: seconds
@@ -32,11 +33,13 @@ def cmd_report(args: argparse.Namespace) -> None:
     from repro.answers.pages.build import build, build_overview, page_names
     from repro.answers.site.build import import_modules
     from repro.core.paths import reports_root
-    from repro.core.user_files import make_target_folder
+    from repro.core.user_files import check_target_folder
 
     page_names(args.paper)
     out = (args.out or reports_root()).resolve()
-    make_target_folder("--out" if args.out else "$REPRO_REPORTS", args.out or out)
+    check_target_folder("--out" if args.out else "$REPRO_REPORTS", args.out or out)
+    if args.paper:
+        check_page(args.paper)
     written = build(args.paper, out=out, say=print_progress, pdf=args.pdf, meanwhile=import_modules)
     if args.paper:
         written += build_overview(out)
@@ -49,14 +52,49 @@ def cmd_report(args: argparse.Namespace) -> None:
 
 
 def check_page(paper: str) -> None:
-    """InputError for claims and figures of a page that cannot be read, before the runs that they are about."""
-    from repro.answers.claims.evidence import claims_of
+    """InputError for claims, figures and printed numbers of a page that cannot be read, and for claims of experiments
+    or variants that do not exist, before the runs that they are about."""
     from repro.answers.figures import specification
-    from repro.core.config_folders import report_folder
+    from repro.answers.pages.build import is_ours
+    from repro.answers.tables.results import arrange, claims_path
+    from repro.core.config_folders import find_config, report_folder
+    from repro.records.paper_numbers import read_numbers
 
-    for name, read in {"claims.yaml": lambda _: claims_of(paper), "figures.yaml": specification.read}.items():
-        if (path := report_folder(paper) / name).is_file():
-            read(path)
+    if (figures := report_folder(paper) / "figures.yaml").is_file():
+        specification.read(figures)
+    if find_config("reference", f"{paper}.csv").is_file():
+        read_numbers(paper)
+    if claims_path(paper).is_file():
+        results = arrange(paper, ())
+        if not is_ours(paper):  # it takes seconds
+            check_variants(results)
+
+
+def check_variants(results: Results) -> None:
+    """InputError for a claim on a variant that its experiment neither has nor had in a run."""
+    from repro.answers.tables.results import claims_path
+    from repro.core.errors import InputError, unknown_name
+    from repro.core.not_none import not_none
+    from repro.experiment.config import compose, experiment_names, read_axes
+    from repro.records import catalogue
+
+    paper = results.paper
+    known: dict[str, set[str]] = {}
+    names, runs = set(experiment_names()), catalogue.runs(paper)
+    on_runs = [each for each in results.file.claims if each.value and each.value.table == "runs"]
+    for claim, where in ((each, where) for each in on_runs for _, where in not_none(each.value).sides):
+        experiment, variant = str(where.get("experiment", claim.experiment)), where.get("variant")
+        renamed = any(each.named for each in results.experiments.values())
+        if not variant or renamed or f"{paper}/{experiment}" not in names:
+            continue
+        if experiment not in known:
+            ran = {run.label for run in runs if run.identity.experiment == experiment}
+            variants, _ = read_axes(compose(f"{paper}/{experiment}"), ())
+            known[experiment] = ran | {each.label for each in variants}
+        for each in variant if isinstance(variant, list) else [variant]:
+            if str(each) not in known[experiment]:
+                wrong = unknown_name(f"variant of {experiment}", str(each), known[experiment])
+                raise InputError(f"{claims_path(paper)}: claim {claim.id}: {wrong}")
 
 
 def answer_claims(ran: str) -> str:

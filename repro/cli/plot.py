@@ -93,10 +93,14 @@ def cmd_plot(args: argparse.Namespace) -> None:
     from repro.records.results import results
     from repro.records.variants import PLACE_COLUMNS, newest_rows
 
-    runs = results(args.experiment, [*args.where, f"seed={args.seed}"])
-    runs = runs[runs["final"].notna()]
+    every = results(args.experiment, args.where)
+    every = every[every["final"].notna()]
+    runs = every[every["seed"] == args.seed]
     if runs.empty:
-        raise InputError(f"{args.experiment}: no finished run of seed {args.seed} has an accuracy; see repro results")
+        seeds = ", ".join(map(str, sorted(every["seed"].unique()))) or "none"
+        raise InputError(
+            f"{args.experiment}: no finished run of seed {args.seed} has an accuracy; seeds with one: {seeds}"
+        )
     points = results(args.experiment, table="points")
     points = points[points["iteration"] > 0]  # accuracies before training would take up most of the axis
     comparable = [*PLACE_COLUMNS, "metric"]

@@ -59,6 +59,10 @@ MUST = {
     "less_than_equal": "{le:,.10g} or less",
     "literal_error": "{expected}",
     "too_short": "{min_length} or more entries",
+    "too_long": "{max_length} or fewer entries",
+    "date_type": "a date, as 2026-11-29",
+    "date_parsing": "a date, as 2026-11-29",
+    "date_from_datetime_parsing": "a date, as 2026-11-29",
 }
 
 

@@ -10,7 +10,7 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -177,6 +177,11 @@ class Registry:
         """The default configuration of a plugin, without its name."""
         try:
             if options := getattr(self.load(name), "Options", None):
+                if not (isinstance(options, type) and is_dataclass(options)):
+                    raise InputError(
+                        f"{self.kind} {name}: its Options is a value of type {type(options).__name__}; must be a class "
+                        "with @dataclass"
+                    )
                 return dataclass_defaults(options)
             return importlib.import_module(self.package).option_defaults(name)
         except (AttributeError, TypeError, ValueError) as error:

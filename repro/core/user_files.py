@@ -57,18 +57,22 @@ def check_target(path: Path) -> None:
         raise InputError(f"{path}: is a folder; must be a file")
 
 
-def make_target_folder(option: str, path: Path) -> None:
-    """Make the folder that an option names, if there is none; InputError if files cannot be written there."""
+def check_target_folder(option: str, path: Path) -> None:
+    """InputError if files cannot be written in the folder that an option names, or if no folder can be made there."""
     existing = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not existing.is_dir():
         raise InputError(f"{option} {path}: must be a folder, or a new name for one")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise InputError(f"{option} {path}: nothing can be written there; must be a folder that you may write")
+
+
+def make_target_folder(option: str, path: Path) -> None:
+    """Make the folder that an option names, if there is none; InputError as `check_target_folder`."""
+    check_target_folder(option, path)
     try:
         safe_files.make_folder(path)
-        writable = os.access(path, os.W_OK | os.X_OK)
     except OSError as error:
         raise InputError(f"{option} {path}: no folder can be made there ({error.strerror or error})") from None
-    if not writable:
-        raise InputError(f"{option} {path}: nothing can be written there; must be a folder that you may write")
 
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

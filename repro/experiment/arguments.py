@@ -30,6 +30,8 @@ def as_overrides(overrides: Sequence[Override], seeds: int | Sequence[int] | Non
         return words
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         return [*words, f"seeds={seeds}"]
+    if not isinstance(seeds, list | tuple | range):
+        raise InputError(f"seeds={seeds!r:.60}: must be a whole number, or a list of whole numbers")
     return [*words, f"seeds=choice({_several('seeds', seeds)})"]
 
 

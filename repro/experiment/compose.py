@@ -134,9 +134,10 @@ class Composer:
                 return InputError(f"{file}: {self.experiment}: defaults: {unknown_name('group', key, GROUPS)}")
             entries = self._entries_beside(key, parts)
             prefix = key.removesuffix(key.rpartition(".")[2])
+            empty = f"'{prefix[:-1]}' has no entries; +{key}=VALUE adds one"
             if (valid := [f"{prefix}{name}" for name in entries]) and key in valid:  # its value is a mapping
                 return InputError(f"{key}: its value has an unknown entry; +{key}.NAME=value adds one")
-            wrong = unknown_name("option", key, valid) if valid else InputError(f"unknown option '{key}'")
+            wrong = unknown_name("option", key, valid) if valid else InputError(f"unknown option '{key}': {empty}")
             plugin = f"{group} {entries['name']}: " if group in PLUGINS and entries.get("name") else ""
             return InputError(f"{plugin}{wrong}")
         if match := re.search("Error merging override ([^=]*=(.).*)", text):  # a list for entries, or the reverse

@@ -86,6 +86,8 @@ def check_forward(config: RunConfig, model: Any, dataset: Any) -> None:
             if "meta" in str(error):  # "cannot be called on meta tensors": it needs values
                 return
             line = errors.describe_error(error, lambda path: path == file)
+            if not line.startswith(f"{file}:"):  # in PyTorch, called by no line of the user's
+                line = f"{' '.join(repr(block).split()):.80}: {errors.describe_error(error.with_traceback(None))}"
             raise InputError(f"{where} its block {block_name} fails: {line}") from error
     fits = x.numel() == SAMPLES if task == "regression" else x.shape[:2] == (SAMPLES, dataset.classes)
     if not fits:

@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from repro.core.errors import InputError
 from repro.core.fields import Model, NonNegative, Positive
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 ENDING = ("cosine", "polynomial")  # schedules whose rate is 0 at the end
+
+
+def _pair(values: list[float]) -> list[float]:
+    if len(values) != 2:
+        raise ValueError("must be two numbers, as [0.9,0.999]")
+    return values
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class Optimizer(Model):
     every: Annotated[Positive | None, OnlyWith("schedule", ("exponential",))] = None
     over: Annotated[Positive | None, OnlyWith("schedule", ENDING)] = None
     power: Annotated[Positive, OnlyWith("schedule", ("polynomial",))] = 1.0
-    betas: Annotated[list[Beta], Field(min_length=2, max_length=2), OnlyWith("name", ("adamw",))] = Field(
+    betas: Annotated[list[Beta], AfterValidator(_pair), OnlyWith("name", ("adamw",))] = Field(
         default_factory=lambda: [0.9, 0.999]
     )
 

@@ -40,7 +40,9 @@ def _read(path: Path) -> list[dict[str, Any]]:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)
             if missing := [column for column in COLUMNS if column not in (reader.fieldnames or ())]:
-                raise InputError(f"{path}: has no column '{missing[0]}'; {_TABLE}")
+                others = [f"'{name}'" for name in reader.fieldnames or () if name not in COLUMNS]
+                instead = f", but {' and '.join(others)}" if others else ""
+                raise InputError(f"{path}: has no column '{missing[0]}'{instead}; {_TABLE}")
             return list(reader)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -40,7 +40,7 @@ def frame(records: Iterable[Record]) -> pd.DataFrame:
     """Records as the table `runs` of `repro.results`, a row each; InputError for anything else."""
     from repro.records.tables import build_table
 
-    several = [*records] if isinstance(records, Iterable) else [records]
+    several = [*records] if isinstance(records, Iterable) and not isinstance(records, str) else [records]
     for record in several:
         if not isinstance(record, Record):
             raise InputError(f"frame {record!r:.60}: must be a record, as `repro.run` returns")

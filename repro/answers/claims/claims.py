@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from datetime import date
 from pathlib import Path
@@ -15,8 +16,11 @@ from repro.answers.claims.stats import middle_of_range
 from repro.answers.claims.value import Value as Value
 from repro.answers.claims.verdict import Effect
 from repro.core import user_files
-from repro.core.errors import InputError
+from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, NonNegative, Number, Positive, Text, check_fields
+
+FINDINGS = ("answer", "title", "believe", "doubt", "unknown")  # entries of a claims file that are findings
+PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)(?::(?P<part>point|range|verdict|reason))?}")
 
 
 class Paper(Model):
@@ -321,15 +325,24 @@ class File(Model):
     untried: list[Untried] = Field(default_factory=list)
     settles: list[Settles] = Field(default_factory=list)
 
-    @field_validator("answer", "title", "believe", "doubt", "unknown", mode="before")
+    @field_validator(*FINDINGS, mode="before")
     @classmethod
     def _plain_finding(cls, finding: Any) -> Any:
         return {"text": finding} if isinstance(finding, str) else finding
 
     @model_validator(mode="after")
-    def _labels_of_claims(self) -> File:
-        if wrong := next((name for name in self.labels if all(name != claim.id for claim in self.claims)), None):
-            raise ValueError(f"labels: there is no claim '{wrong}'")
+    def _of_its_claims(self) -> File:
+        """Labels, and findings with the verdicts that they rest on, name claims of the file."""
+        findings = {name: getattr(self, name) for name in FINDINGS}
+        findings |= {f"findings, entry {number}": each for number, each in enumerate(self.findings, start=1)}
+        named = {"labels": [*self.labels]}
+        for where, each in findings.items():
+            named[where] = [place["claim"] for place in PLACEHOLDER.finditer(each.text)]
+            named[where] += [place.partition(":")[0] for place in each.rests_on]
+        known = {claim.id for claim in self.claims}
+        for where, names in named.items():
+            if wrong := next((name for name in names if name not in known), None):
+                raise InputError(f"{where}: {unknown_name('claim', wrong, known)}")
         return self
 
     def label(self, claim: Claim) -> str:

@@ -88,12 +88,16 @@ class ClaimEvaluator:
         self, claims: Iterable[Claim], evidence: Callable[[Claim, str], Evidence | None] | None = None
     ) -> list[ClaimVerdict]:
         """One a claim and kind of number, in this order. evidence: by default of `evidence`."""
-        evidence = evidence or self.evidence
-        return [
-            evaluate.judge_claim(claim, kind, evidence(claim, kind), self.file.effect(claim))
-            for claim in claims
-            for kind in KINDS
-        ]
+        evidence, verdicts = evidence or self.evidence, []
+        for claim in claims:
+            try:
+                of_kinds = {kind: evidence(claim, kind) for kind in KINDS}
+            except InputError as error:
+                raise InputError(f"claim {claim.id}: {error}") from None
+            verdicts += [
+                evaluate.judge_claim(claim, kind, each, self.file.effect(claim)) for kind, each in of_kinds.items()
+            ]
+        return verdicts
 
     def evidence(self, claim: Claim, kind: str) -> Evidence | None:
         """The evidence from one kind of number; None without results of that kind. Where draws lack, it says which

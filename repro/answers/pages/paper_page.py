@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from repro.answers.claims.causes import Step, steps_of_paper
-from repro.answers.claims.claims import File, Finding
+from repro.answers.claims.claims import PLACEHOLDER, File, Finding
 from repro.answers.claims.decisive import group_by_claim
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import format_number
@@ -44,7 +43,6 @@ from repro.records.catalogue import WORKSPACE
 from repro.records.kinds import KINDS, SIMULATED
 
 TRUST = ("believe", "doubt", "unknown")  # entries of a claims file
-PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)(?::(?P<part>point|range|verdict|reason))?}")
 
 
 def build(paper: str, folder: Path | None, files: Files) -> tuple[list[Path], dict[str, Any]]:

@@ -22,7 +22,7 @@ from repro.answers.figures.specification import MARK, MEDIAN_DRAW, Experiment
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import best, grouped
 from repro.core import config_folders
-from repro.core.errors import unknown_name
+from repro.core.errors import InputError, unknown_name
 from repro.core.paths import results_root
 from repro.records import catalogue
 from repro.records.identity import Identity
@@ -60,10 +60,13 @@ class Results:
 
     def judge(self, claims: Iterable[Claim]) -> list[ClaimVerdict]:
         """The verdict of every kind of number on some claims."""
-        if self.root is not None:
-            return self.evaluator.verdicts(claims)
-        groups = {place: group.records.values() for place, group in self.shown.items()}
-        return judge_with_kept(self.evaluator, claims, evidence_key(self.paper, groups))
+        try:
+            if self.root is not None:
+                return self.evaluator.verdicts(claims)
+            groups = {place: group.records.values() for place, group in self.shown.items()}
+            return judge_with_kept(self.evaluator, claims, evidence_key(self.paper, groups))
+        except InputError as error:
+            raise InputError(f"{claims_path(self.paper)}: {error}") from None
 
     def claims(self, pattern: str, experiment: str | None = None) -> list[ClaimVerdict]:
         """The verdicts that have a number, of the claims whose names match a pattern such as `*-over-dense`."""
@@ -174,7 +177,8 @@ def arrange(paper: str, records: Iterable[Found], root: Path | None = None, swee
     specs, file = _experiments(paper), claims_of(paper)
     for claim in file.claims:
         if claim.experiment not in specs and not any(spec.is_of(claim.experiment) for spec in specs.values()):
-            raise unknown_name(f"experiment of claim {claim.id}", claim.experiment, specs, all_of="figures.yaml")
+            wrong = unknown_name("experiment", claim.experiment, specs, all_of="figures.yaml")
+            raise InputError(f"{claims_path(paper)}: claim {claim.id}: {wrong}")
     runs = Runs.of(_renamed(run, specs) for run in records)
     drawn = [Drawn(_renamed(each.run, specs), each.draws) for each in sweeps]
     superseded = find_superseded(each.run for each in drawn)
@@ -185,6 +189,11 @@ def arrange(paper: str, records: Iterable[Found], root: Path | None = None, swee
     grouped_already = {number for group in (*results.shown.values(), *results.others) for number in group.records}
     results.others += grouped(runs.only(number for number in runs.records if number not in grouped_already))
     return results
+
+
+def claims_path(paper: str) -> Path:
+    """The claims file of a paper."""
+    return config_folders.report_folder(paper) / "claims.yaml"
 
 
 def _experiments(paper: str) -> Mapping[str, Experiment]:

@@ -70,13 +70,13 @@ class Typed(View):
         return self.of_kind
 
 
-def read_sample(items: Any, row: int, epoch: str) -> tuple[Any, Any]:
-    """One item (x, y); InputError if it is no pair."""
+def read_sample(items: Any, row: int, epoch: str, what: str = "") -> tuple[Any, Any]:
+    """One item (x, y); InputError if it is no pair. what: the data set and its part, for the error."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeded_generator(f"{epoch}/{row}").initial_seed())
         item = items[row]
     if not isinstance(item, tuple | list) or len(item) != 2:
-        raise InputError(f"sample {row}: must be a pair (x, y), not {_kind(item)}")
+        raise InputError(f"{what and f'{what}, '}sample {row}: must be a pair (x, y), not {_kind(item)}")
     return item[0], item[1]
 
 
@@ -123,7 +123,8 @@ def read_items(items: Any, what: str) -> tuple[Items, torch.Tensor, str]:
         raise InputError(f"{what}: has no samples")
     digest, targets, first = hashlib.sha256(), [], None
     for row in range(len(items)):
-        x, y = (as_tensor(each, f"sample {row}: {name}").cpu() for name, each in zip("xy", read_sample(items, row, "")))
+        sample = zip("xy", read_sample(items, row, "", what))
+        x, y = (as_tensor(each, f"{what}, sample {row}: {name}").cpu() for name, each in sample)
         first = first or (x.shape, y.shape)
         for name, shape, needed in zip("xy", (x.shape, y.shape), first):
             if shape != needed:

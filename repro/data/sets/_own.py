@@ -128,11 +128,15 @@ class Own:
         path = self.source
         if not is_zipfile(path):
             raise InputError(f"{path}: not an .npz file; must be what numpy.savez writes")
+        arrays: dict[str, Any] = {}
+        name = ""  # of the array that is read
         try:
             with np.load(path, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
+                for name in stored.files:
+                    arrays[name] = stored[name]
         except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
-            raise InputError(f"{path}: not readable as an .npz of numbers ({error})") from None
+            where = f"{path}: {name}" if name else f"{path}"
+            raise InputError(f"{where}: not readable as numbers of an .npz ({error}); must be numbers") from None
         endings = next((ends for ends in (("_train", "_test"), ("",)) if f"x{ends[0]}" in arrays), ())
         keys = [f"{name}{end}" for end in endings for name in "xy"]
         if not keys or any(key not in arrays for key in keys):
@@ -143,16 +147,18 @@ class Own:
                 raise InputError(f"{path}: {key} has type {arrays[key].dtype}; must be numbers")
             if not np.isfinite(arrays[key]).all():
                 raise InputError(f"{path}: {key} has NaN or infinite values; must be finite")
+        for end in endings:  # before PyTorch is imported
+            (many,), (targets,) = (arrays[f"{name}{end}"].shape[:1] or (0,) for name in "xy")
+            if many != targets or not many:
+                raise InputError(
+                    f"{path}: x{end} has {many} samples and y{end} {targets}; must have equal numbers above 0"
+                )
         shapes = {f"x{end}": arrays[f"x{end}"].shape[1:] for end in endings}
         if len({*shapes.values()}) > 1:
             raise InputError(f"{path}: samples have shapes {shapes}; must be of one shape")
         parts: list[Samples] = []
         for end in endings:
             x, y = torch.from_numpy(arrays[f"x{end}"]), torch.from_numpy(np.asarray(arrays[f"y{end}"]))
-            if len(x) != len(y) or not len(x):
-                raise InputError(
-                    f"{path}: x{end} has {len(x)} samples and y{end} {len(y)}; must have equal numbers above 0"
-                )
             parts.append(Split(normalise_inputs(x), check_labels(y, f"{path}: y{end}")))
         return parts, parts[0].slice(0, 1)[0][0], files.file_sha256(path)
 
@@ -192,9 +198,7 @@ class Own:
 
 
 def _are_sets(parts: Sequence[Any]) -> bool:
-    return all(
-        hasattr(part, "__getitem__") and hasattr(part, "__len__") and not hasattr(part, "shape") for part in parts
-    )
+    return all(hasattr(part, "__getitem__") and not hasattr(part, "shape") for part in parts)
 
 
 def held_out(whole: Samples) -> list[Samples]:

@@ -71,6 +71,24 @@ def test_tables_are_those_of_the_commands(workspace, capsys):
     assert row == json.loads(json.dumps(shown.plain())) and row["runs"] == len(shown.runs) == 9
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: repro.run(), "run: missing a required argument: 'experiment'; its arguments are experiment: str"),
+        (lambda: repro.compare("pipe_sgd"), "compare: missing a required argument: 'second'"),
+        (lambda: repro.compare(*"abcde"), "compare: too many positional arguments"),
+        (lambda: repro.recommend("resnet50", "10g", 16, step_ms="180ms"), "step_ms='180ms': must be a number"),
+        (lambda: repro.recommend("resnet50", 16, "10g"), "workers='10g': must be a whole number"),
+        (lambda: repro.show(FIG4, seeds="3 5"), "seeds='3 5': must be a whole number, or a list"),
+        (lambda: repro.frame(FIG4), f"frame '{FIG4}': must be a record"),
+    ],
+)
+def test_arguments_that_no_call_takes_are_an_input_error(call, words):
+    with pytest.raises(InputError) as refusal:
+        call()
+    assert str(refusal.value).startswith(words)
+
+
 @pytest.mark.usefixtures("workspace")
 def test_a_table_needs_no_merge_with_the_runs():
     where = {"testbed": "here", "seed": [0, 1]}

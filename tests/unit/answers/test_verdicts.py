@@ -276,5 +276,5 @@ def test_one_emulated_run_that_no_draw_moves_decides_no_time(tmp_path):
 def test_a_claim_on_an_experiment_that_its_page_does_not_know_is_an_error(monkeypatch):
     """It would be `not run` for ever, whatever is run."""
     monkeypatch.setattr(results, "_experiments", lambda paper: {"fig4-mnst": Experiment()})
-    with pytest.raises(InputError, match=r"^unknown experiment of claim \S+ 'fig4-\S+'.*fig4-mnst"):
+    with pytest.raises(InputError, match=r"claims\.yaml: claim \S+: unknown experiment 'fig4-\S+'.*fig4-mnst"):
         results.arrange("pipesgd", [])

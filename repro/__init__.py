@@ -59,8 +59,7 @@ def _with_known_names(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             bound = signature(function).bind(*arguments, **named).arguments
         except TypeError as error:
-            takes = ", ".join(map(str, names.values()))
-            raise InputError(f"{function.__name__}: {error}; its arguments are {takes}") from None
+            raise InputError(f"repro.{function.__name__}: {error}; its arguments: {', '.join(names)}") from None
         for name, value in bound.items():
             if kinds := NUMBERS.get(str(names[name].annotation).removesuffix(" | None")):
                 left_out = value is None and names[name].default is None

@@ -93,11 +93,11 @@ def cmd_plot(args: argparse.Namespace) -> None:
     from repro.records.results import results
     from repro.records.variants import PLACE_COLUMNS, newest_rows
 
-    every = results(args.experiment, args.where)
-    every = every[every["final"].notna()]
-    runs = every[every["seed"] == args.seed]
+    runs = results(args.experiment, [*args.where, f"seed={args.seed}"])
+    runs = runs[runs["final"].notna()]
     if runs.empty:
-        seeds = ", ".join(map(str, sorted(every["seed"].unique()))) or "none"
+        every = results(args.experiment, args.where)
+        seeds = ", ".join(map(str, sorted(every["seed"][every["final"].notna()].unique()))) or "none"
         raise InputError(
             f"{args.experiment}: no finished run of seed {args.seed} has an accuracy; seeds with one: {seeds}"
         )

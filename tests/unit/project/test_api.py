@@ -74,9 +74,9 @@ def test_tables_are_those_of_the_commands(workspace, capsys):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: repro.run(), "run: missing a required argument: 'experiment'; its arguments are experiment: str"),
-        (lambda: repro.compare("pipe_sgd"), "compare: missing a required argument: 'second'"),
-        (lambda: repro.compare(*"abcde"), "compare: too many positional arguments"),
+        (lambda: repro.run(), "repro.run: missing a required argument: 'experiment'; its arguments: experiment, "),
+        (lambda: repro.compare("pipe_sgd"), "repro.compare: missing a required argument: 'second'"),
+        (lambda: repro.compare(*"abcde"), "repro.compare: too many positional arguments"),
         (lambda: repro.recommend("resnet50", "10g", 16, step_ms="180ms"), "step_ms='180ms': must be a number"),
         (lambda: repro.recommend("resnet50", 16, "10g"), "workers='10g': must be a whole number"),
         (lambda: repro.show(FIG4, seeds="3 5"), "seeds='3 5': must be a whole number, or a list"),

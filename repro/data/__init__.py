@@ -192,6 +192,9 @@ def dataset_status(root: str | None = None) -> list[dict[str, Any]]:
     """A row for each data set: name, where (folder or None), ok (None if missing, False if damaged), detail, megabytes
     of the real files, standin (its name; None for generated data). InputError for a place that is no folder."""
     files.search_places(root)
+    for place in files.variable_places():
+        if not Path(place).expanduser().is_dir():
+            warn(f"$REPRO_DATA: {place} does not exist")
     rows = []
     for name, source in REGISTRY.usable().items():
         try:

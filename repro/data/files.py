@@ -35,16 +35,18 @@ def cache_root() -> Path:
 
 def search_places(root: str | None = None) -> list[Path]:
     """The folders to search in order: `root`, those of $REPRO_DATA (colon-separated), the user's cache.
-    InputError for one of the first two that is no folder."""
-    named = [
-        ("data.root", root or ""),
-        *(("$REPRO_DATA", each) for each in os.environ.get("REPRO_DATA", "").split(":")),
-    ]
+    InputError for a file in the place of a folder, and for a missing `root`."""
+    named = [("data.root", root or ""), *(("$REPRO_DATA", each) for each in variable_places())]
     folders = [(source, Path(folder).expanduser()) for source, folder in named if folder]
     for source, folder in folders:
-        if not folder.is_dir():
+        if not folder.is_dir() and (folder.exists() or source == "data.root"):
             raise InputError(f"{source}: {folder} is not a folder")
     return [folder.absolute() for _, folder in folders] + [cache_root().absolute()]
+
+
+def variable_places() -> list[str]:
+    """What $REPRO_DATA names, separated by colons; a folder may be missing, as a mount on this machine."""
+    return [each for each in os.environ.get("REPRO_DATA", "").split(":") if each]
 
 
 def find_files(name: str, files: dict[str, File], root: str | None = None, folders: Sequence[str] = ()) -> Path | None:

@@ -339,7 +339,7 @@ def test_a_results_folder_that_is_a_file_is_refused(capsys, monkeypatch):
     ("command", "variable", "value", "words"),
     [
         ("results", "REPRO_RESULTS", "{}/sealed", "results folder {}/sealed: Permission denied; set REPRO_RESULTS"),
-        ("data list", "REPRO_DATA", "{}:{}/none", "$REPRO_DATA: {}/none is not a folder"),
+        ("data list", "REPRO_DATA", "{}:{}/file", "$REPRO_DATA: {}/file is not a folder"),
         (f"show {FIG4}", "REPRO_DATA", "{}/file", "$REPRO_DATA: {}/file is not a folder"),
         ("submit pipesgd --dry-run", "REPRO_SITE", "{}/none", "$REPRO_SITE or --site: site file {}/none: No such file"),
         ("list", "REPRO_CONFIGS", "{}/file", "$REPRO_CONFIGS or --config-dir: {}/file is no file .yaml or .yml of an"),

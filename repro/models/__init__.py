@@ -90,7 +90,7 @@ def _built(name: str, input_shape: tuple[int, ...], classes: int, options: dict[
             raise
         line = errors.describe_error(error, lambda file: file == module.__file__)
         given = ", ".join(f"model.{option}={value}" for option, value in options.items())
-        raise InputError(f"model {name}: its build{given and f' with {given}'} ended with {line}") from error
+        raise InputError(f"model {name}: its build ended with {line}{given and f'; it got {given}'}") from error
     if not isinstance(model, nn.Module):
         raise InputError(
             f"model {name}: build must return an nn.Module; it returned a value of type {type(model).__name__}"

@@ -135,6 +135,7 @@ def test_the_baseline_of_a_conditional_verdict(tmp_path, printed, number, shown)
         ("claims:" + CLAIM.replace("A is faster", "'{who} is faster'"), "unknown placeholder of claim a 'who'"),
         ("claims:\n- {claims: [{id: a}], except: {b: {headline: true}}}", "unknown claim of except 'b'"),
         (f"claims:{CLAIM}  takes: [1]", "takes"),
+        (f"answer: 'It is {{b:simulated}}'\nclaims:{CLAIM}", "answer: unknown claim 'b'; valid: a"),
         (f"claims:{CLAIM.replace('low: 1', 'place: Table 9, quantity: x')}", "claim a: pipedream.csv has nothing"),
         (f"claims:{CLAIM.replace('low: 1', 'place: Table 1')}", "claim a: paper.quantity: is missing"),
         (

@@ -10,6 +10,7 @@ import pytest
 
 from repro.answers.pages.reference import Quoted
 from repro.cli import main as cli
+from repro.cli import new
 from repro.core import user_files
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
@@ -352,6 +353,33 @@ def test_a_variable_that_names_a_wrong_place_is_named(capsys, monkeypatch, tmp_p
     monkeypatch.setattr(os, "access", lambda path, mode: path.name != "sealed")  # root may read every folder
     monkeypatch.setenv(variable, value.replace("{}", str(tmp_path)))
     assert words.replace("{}", str(tmp_path)) in error_of(capsys, *command.split())
+
+
+@pytest.mark.parametrize(
+    ("file", "right", "wrong", "words"),
+    [
+        ("reports/mine/claims.yaml", "experiment: table1", "experiment: tabel1", "unknown experiment 'tabel1'"),
+        (
+            "reports/mine/claims.yaml",
+            "{variant: SGD}",
+            "{variant: SDG}",
+            "unknown variant of table1 'SDG'; valid: SGD, ",
+        ),
+        ("reference/mine.csv", "variant", "varient", "has no column 'variant', but 'varient'; must be a table of"),
+    ],
+)
+def test_a_page_of_what_does_not_exist_is_refused_before_it_is_built(
+    capsys, monkeypatch, tmp_path, file, right, wrong, words
+):
+    new.write_skeleton("paper", "mine", tmp_path / "own")
+    path = tmp_path / "own" / "mine" / file
+    text = path.read_text()
+    assert right in text
+    path.write_text(text.replace(right, wrong, 1))
+    monkeypatch.setenv("REPRO_CONFIGS", str(tmp_path / "own" / "mine"))
+    line = error_of(capsys, "report", "mine")
+    assert line.startswith(f"{path}: ") and words in line
+    assert not (tmp_path / "reports").exists() and not (tmp_path / "results").exists()
 
 
 PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")

@@ -237,14 +237,15 @@ class Recursion:
 def pipeline_step(
     plan: Plan, times: Sequence[StageTimes], alpha: float, iterations: int, late_s: float = 0.0
 ) -> tuple[float, float]:
-    """(seconds of an iteration, of as many minibatches as there are ranks, what a late rank adds).
+    """(seconds of an iteration, what a late rank adds). An iteration is a flush, or without flushes as many minibatches
+    as there are ranks.
 
     The mean over the ranks and so many iterations after as many others. A rank that is late by late_s in an iteration
     adds what it does not wait anyhow: with flushes before its first forward pass, without all the time.
     """
     layout, recursion = plan.layout, Recursion(plan, times, alpha)
     first, last = (
-        [plan.count(*layout.place(rank), done * layout.ranks) for rank in range(layout.ranks)]
+        [plan.count(*layout.place(rank), done * minibatches_of(plan)) for rank in range(layout.ranks)]
         for done in (iterations, 2 * iterations)
     )
     recursion.run(last)
@@ -261,6 +262,11 @@ def pipeline_step(
     return seconds, fmean(max(0.0, late_s - waits_s(rank)) for rank in recursion.ranks)
 
 
+def minibatches_of(plan: Plan) -> int:
+    """Of an iteration (`pipeline_step`)."""
+    return plan.flush or plan.layout.ranks
+
+
 def _passes_s(stage: StageTimes) -> float:
     return stage.forward + sum(stage.backward)
 
@@ -270,14 +276,14 @@ def least_seconds(plan: Plan, times: Sequence[StageTimes], alpha: float) -> floa
 
     With flushes also the first forward pass on its way to a stage, and the last backward pass on its way back.
     """
-    workers, least, way = plan.layout.ranks, 0.0, 0.0
+    minibatches, least, way = minibatches_of(plan), 0.0, 0.0
     for number, stage in enumerate(times):
         replicas = plan.replicas(number)
         passes, sums = _passes_s(stage), sum(2 * wire + add for wire, add in stage.sums)
         update = stage.update * replicas / plan.group(number)
         if number < len(times) - 1:
-            least = max(least, workers / max(replicas, plan.replicas(number + 1)) * stage.send)
-        least = max(least, way + workers / replicas * (passes + update), workers / plan.group(number) * sums)
+            least = max(least, minibatches / max(replicas, plan.replicas(number + 1)) * stage.send)
+        least = max(least, way + minibatches / replicas * (passes + update), minibatches / plan.group(number) * sums)
         if plan.flush:
             way += passes + 2 * (stage.send + alpha)
     return least

@@ -22,6 +22,7 @@ from repro.answers.ranking.stored_workloads import find_workload
 from repro.answers.ranking.workload import Workload
 from repro.core import user_files
 from repro.core.fields import Count, Model, Positive, Text, check_fields
+from repro.core.not_none import not_none
 from repro.experiment.testbeds import testbed_of
 
 load = cache(find_workload)
@@ -130,9 +131,14 @@ class Compares:
                    tuple(known))  # fmt: skip
 
     @property
+    def samples(self) -> int:
+        """Of an iteration: a minibatch, of a pipeline a microbatch, for each worker."""
+        return not_none(self.work.profile.batch) * self.published.workers
+
+    @property
     def run(self) -> Run:
         """The row as a user's own run."""
-        seconds = self.published.samples / self.measured.per_s
+        seconds = self.samples / self.measured.per_s
         return Run(seconds, self.candidate, self.published.workers, self.published.gpus_per_node)
 
     @property
@@ -158,7 +164,7 @@ def compare_published() -> list[Compared]:
 
 
 def _form(each: Compares) -> Compared:
-    published, samples = each.published, each.published.samples
+    published, samples = each.published, each.samples
     step = each.row(None).step
     rate = samples / step.seconds
     gbit = published.goodput_gbit or published.line_gbit or 0.0
@@ -181,7 +187,7 @@ def _form(each: Compares) -> Compared:
 
 
 def _compared(each: Compares, form: Compared, every: Sequence[Compares], forms: Sequence[Compared]) -> Compared:
-    samples, calibration = each.published.samples, fit_calibration(forms, without=each.published.source)
+    samples, calibration = each.samples, fit_calibration(forms, without=each.published.source)
     row = each.row(calibration)
     compared = replace(form, predicted=samples / row.seconds, low=samples / row.high_s, high=samples / row.low_s)
     given = own_run([other for other in every if other.published.like == each.published.like])

@@ -11,7 +11,13 @@ from repro.algorithms.pipeline.layers import Profile
 from repro.algorithms.pipeline.layout import Layout
 from repro.algorithms.pipeline.passes import Plan
 from repro.algorithms.timing.collective_forms import largest_block
-from repro.algorithms.timing.pipeline_forms import StageTimes, least_seconds, pipeline_step, split_blocks
+from repro.algorithms.timing.pipeline_forms import (
+    StageTimes,
+    least_seconds,
+    minibatches_of,
+    pipeline_step,
+    split_blocks,
+)
 from repro.answers.ranking.assembled import Options, Step, assemble_step
 from repro.answers.ranking.setting import Place, Setting
 from repro.core.errors import InputError
@@ -29,6 +35,7 @@ def stages_step(setting: Setting, place: Place, options: Options, name: str) -> 
         return None
     iterations = 1 if plan.flush else WARMUP
     seconds, late = pipeline_step(plan, _times(setting, place, plan), place.alpha, iterations, setting.late_s)
+    seconds *= place.workers / minibatches_of(plan)
     return assemble_step(setting, seconds - setting.computation_s - setting.update_s, late=late)
 
 
@@ -39,7 +46,7 @@ def least_stages_step(setting: Setting, place: Place, options: Options, name: st
     plan = plan_of(setting, rounded, options, name, 1)
     if plan is None:
         return None
-    seconds = least_seconds(plan, _times(setting, place, plan), place.alpha)
+    seconds = least_seconds(plan, _times(setting, place, plan), place.alpha) * place.workers / minibatches_of(plan)
     return assemble_step(setting, seconds - setting.computation_s - setting.update_s, late=0.0)
 
 
@@ -49,7 +56,8 @@ def plan_of(setting: Setting, place: Place, options: Options, name: str, iterati
     if layout is None:
         return None
     kind = PLUGINS["strategy"].load(name)
-    return kind(kind.parse(options)).plan(Configuration(layout, "", (), ()), iterations * place.workers)
+    minibatches = iterations * (options.get("flush") or place.workers)
+    return kind(kind.parse(options)).plan(Configuration(layout, "", (), ()), minibatches)
 
 
 @lru_cache(maxsize=256)

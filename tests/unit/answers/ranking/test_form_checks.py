@@ -35,6 +35,18 @@ def test_activations_and_gradients_share_a_stage_s_network_card():
         assert form.seconds == pytest.approx(simulated.seconds, rel=1e-3)
 
 
+@pytest.mark.parametrize("name", ["gpipe", "one_f_one_b_flush"])
+@pytest.mark.parametrize("flush", [3, 8])
+def test_a_flush_of_any_number_of_minibatches_has_its_bubble(name, flush):
+    """Also one of more or fewer than a minibatch a worker: torchgpipe's published runs have 4 with 2 workers."""
+    pipeline = read_candidates()[name]
+    pipeline = pipeline.model_copy(update={"options": pipeline.options | {"flush": flush}})
+    where = form_checks.random_setting(pipeline, 3)
+    assert where.workers == 4
+    form, simulated = forms.closed_form_step(pipeline, where), simulate.simulate_step(pipeline, where)
+    assert form.seconds == pytest.approx(simulated.seconds, rel=1e-3)
+
+
 def test_a_form_must_be_near_its_simulation_in_nineteen_of_twenty_settings():
     def error(far, cases):
         return FormError.of([Checked("ddp", case, 4, 1.0 + 0.06 * (case < far), 1.0) for case in range(cases)])

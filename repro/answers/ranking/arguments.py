@@ -29,6 +29,7 @@ LONGEST_LATENCY, LONGEST_STEP = 10.0, 1e4  # seconds
 RESNET101, RESNET152, BERT_BASE, BERT_LARGE = "resnet101", "resnet152", "bert_base", "bert_large"
 GPT2, VIT = "gpt2", "vit_b_16"
 PUBLISHED_MODELS = RESNET101, RESNET152, BERT_BASE, BERT_LARGE, GPT2, VIT
+MOST_LATE = 10  # delay of a worker over its computation
 LEAST_MEMORY = 1e8  # bytes of a GPU
 LEAST_OF_GPUS = 2e12  # FLOP/s at peak
 
@@ -92,8 +93,8 @@ class Question:
             raise InputError("step-ms and gpu: give one of them, the time of a step or a GPU with published ones")
         if (ms := self.step_ms) is not None and not 0 < ms <= 1e3 * LONGEST_STEP:
             raise InputError(f"step-ms {ms:g}: must be milliseconds, above 0 and at most {1e3 * LONGEST_STEP:,.0f}")
-        if (late := self.imbalance) is not None and not 0 <= late <= 100:
-            raise InputError(f"imbalance {late:g}: must be a share of the computation, 0 or more and at most 100")
+        if (late := self.imbalance) is not None and not 0 <= late <= MOST_LATE:
+            raise InputError(f"imbalance {late:g}: must be a share of the computation, 0 to {MOST_LATE}, as 0.2")
         memory = self.memory_bytes
         if memory is not None and (nbytes := parse_amount(memory, "memory", SIZES)) < LEAST_MEMORY:
             raise InputError(f"memory {memory}: is {nbytes:g} bytes; must be {LEAST_MEMORY / 1e6:g}m or more, as 16G")

@@ -94,7 +94,11 @@ def _loaded(place: str) -> nn.Module:
     """The module that a user's class or function FILE.py:NAME returns."""
     own_code.admit_plugin(place)
     try:
-        module = own_code.load_plugin(place)()
+        made = own_code.load_plugin(place)
+        needed = own_code.plugin_parameters(made, ())
+        if missing := [name for name, each in needed.items() if each.default is each.empty]:
+            raise InputError(f"{place}: has no default for {', '.join(missing)}; must need no arguments")
+        module = made()
     except InputError:
         raise
     except Exception as error:  # whatever a user's file raises

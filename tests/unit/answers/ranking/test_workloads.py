@@ -56,6 +56,7 @@ def test_a_users_module_is_profiled_and_answered(tmp_path, monkeypatch):
         ({"memory_bytes": "16"}, "memory 16: is 16 bytes; must be 100m or more, as 16G"),
         ({"model": "vgg19", "memory_bytes": "100m"}, "memory 0.1G: no strategy fits; must be .* or more, as 16G"),
         ({"imbalance": -1.0}, "imbalance -1"),
+        ({"imbalance": 20.0}, "imbalance 20: must be a share"),
         ({"batch": 0}, "batch 0"),
         ({"measured": ["412ms"]}, "measured 412ms: must be the time of an iteration, @, and the workers"),
         ({"measured": ["soon@8"]}, "measured soon"),
@@ -120,3 +121,10 @@ def test_tied_weights_of_a_users_module_count_once(tmp_path):
     (tmp_path / "tied_net.py").write_text(TIED)
     load = workload.workload_of(f"{tmp_path / 'tied_net.py'}:Net", 4)
     assert load.parameters == 100 * 16 and load.matrices == ((100, 16),)
+
+
+def test_a_class_that_needs_arguments_names_them(tmp_path):
+    file = tmp_path / "needs_arguments.py"
+    file.write_text("from torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self, wide, classes=2): ...\n")
+    with pytest.raises(InputError, match=r"needs_arguments.py:Net: has no default for wide; must need no arguments"):
+        recommend(f"{file}:Net", "1g", 4)

@@ -23,7 +23,7 @@ COLOURS = {  # families alike: allreduces blue and cyan, compression green, serv
     **{"ddp_fp16": "#00441b", "ddp_powersgd": "#238b45", "gtopk": "#4c9f3f", "topk": "#8a9a2b"},
     **{"ps": "#cb181d", "ps_separate": "#ee5a49", "ps_after": "#c0705e", "ps_single": "#67000d"},
     **{"gpipe": "#d27d1e", "one_f_one_b_flush": "#e6550d", "pipedream": "#a63603"},
-    **{"gpipe_data": "#f0ad5c", "one_f_one_b_data": "#fd8d3c"},
+    **{"gpipe_data": "#b8860b", "one_f_one_b_data": "#d9603b"},
     **{"pipe_sgd": "#54278f", "pipe_sgd_fp16": "#8983bd", "eager_solo": "#b03a7c", "eager_majority": "#d6739f"},
 }
 OTHER = "#8c8c8c"

@@ -33,13 +33,15 @@ def cmd_report(args: argparse.Namespace) -> None:
     from repro.answers.pages.build import build, build_overview, page_names
     from repro.answers.site.build import import_modules
     from repro.core.paths import reports_root
-    from repro.core.user_files import check_target_folder
+    from repro.core.user_files import check_target_folder, make_target_folder
 
     page_names(args.paper)
     out = (args.out or reports_root()).resolve()
-    check_target_folder("--out" if args.out else "$REPRO_REPORTS", args.out or out)
+    target = "--out" if args.out else "$REPRO_REPORTS", args.out or out
+    check_target_folder(*target)
     if args.paper:
         check_page(args.paper)
+    make_target_folder(*target)
     written = build(args.paper, out=out, say=print_progress, pdf=args.pdf, meanwhile=import_modules)
     if args.paper:
         written += build_overview(out)

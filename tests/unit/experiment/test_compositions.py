@@ -74,8 +74,8 @@ def test_a_chosen_testbed_is_merged_with_the_one_in_an_experiments_defaults(tmp_
     assert testbed["name"] == "paper/pipesgd"  # Hydra merges an experiment over what is chosen
 
 
-CHAIN = {f"v{level}": 2 * f"${{v{level + 1}}}" for level in range(60)} | {"v60": "x"}
-NESTED = {"a": "${x.${n}}", "n": "b", "x": {"b": 1}}
+CHAIN = {f"v{level}": 2 * f"${{v{level + 1}}}" for level in range(60)} | {"v60": "x", "title": "${v0}"}
+NESTED = {"a": "${x.${n}}", "n": "b", "x": {"b": 1}, "title": "${a}"}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_interpolations_that_grow_without_end_are_one_line(tmp_path, monkeypatch
 def test_interpolations_name_values_beside_and_above(tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text(
         "paper: mine\nexperiment: chain\nscales: {quick: []}\na: {b: '${.c}', c: '${d[1].e}', f: '${a.g}', g: 5}\n"
-        "d: [0, {e: '${batch}'}]\nh: '${a.b}-${d[1].e}'\n"
+        "d: [0, {e: '${batch}'}]\nh: '${a.b}-${d[1].e}'\ntitle: '${h}'\n"
     )
     monkeypatch.setenv("REPRO_CONFIGS", str(tmp_path / "mine.yaml"))
     composed = config.compose("mine/chain", ["batch=64"])

@@ -160,7 +160,7 @@ def test_a_column_or_side_that_no_run_has_is_refused_before_records_are_read(tmp
         with pytest.raises(InputError, match=near):
             results(where=condition, table=table)
     for table, condition in (("runs", "step_s<fast"), ("runs", "options.density=low"), ("points", "top1>good")):
-        with pytest.raises(InputError, match="is not a number"):
+        with pytest.raises(InputError, match="must be a number"):
             results(where=condition, table=table)
     for paper in (None, "pipesgd"):
         with pytest.raises(InputError, match=r"unknown strategy .*'dsnc'.*dsync"):

@@ -21,7 +21,7 @@ FILE = Path(__file__).with_name("candidates.yaml")
 USUAL, PAYS = "ddp", 0.05  # the usual choice; a strategy pays if it is faster by this share
 BETTER = 0.01  # a strategy that is faster by this share or less ties, and the simpler or present one is named
 OFTEN = 0.75  # a strategy replaces a simpler one if it pays in this share of the draws
-SYNCHRONOUS, ANY = "synchronous", "any"  # the two comparisons: see `Candidate.counts`
+KINDS = SYNCHRONOUS, ANY = "synchronous", "any"  # the two comparisons: see `Candidate.counts`
 APART = ("larger", "local")  # updates of strategies that are in no comparison
 
 

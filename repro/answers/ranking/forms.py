@@ -27,7 +27,7 @@ from repro.algorithms.timing.sparse_forms import ELEMENT, gtopk_tree, topk_doubl
 from repro.algorithms.timing.step_forms import server_step_shared
 from repro.answers.ranking import simulate
 from repro.answers.ranking.assembled import Options, Step, assemble_step, share_exchange
-from repro.answers.ranking.candidates import Candidate
+from repro.answers.ranking.candidates import KINDS, Candidate
 from repro.answers.ranking.setting import Place, Setting
 from repro.answers.ranking.simulate import SizedBlock
 from repro.answers.ranking.stage_forms import least_stages_step, stages_step
@@ -62,13 +62,18 @@ def simulate_seconds(candidate: Candidate, setting: Setting) -> tuple[float, int
 
 def step_seconds(among: Mapping[str, Candidate], setting: Setting, lead: float = math.inf) -> dict[str, float]:
     """The steps' seconds of the possible candidates, in their order; lower bounds for those that are above `lead` times
-    the second fastest."""
+    the second fastest of every kind that they count for."""
     seconds: dict[str, float] = {}
+
+    def second_of(kind: str) -> float:
+        fastest = sorted(each for name, each in seconds.items() if among[name].counts(kind))
+        return fastest[1] if len(fastest) > 1 else math.inf
+
     for name, each in among.items():
         step = closed_form_step(each, setting, least=True)
         if step and each.form in LEAST:
-            second = sorted(seconds.values())[1] if len(seconds) > 1 else math.inf
-            if step.seconds <= lead * second:
+            bound = step.seconds
+            if any(bound <= lead * second_of(kind) for kind in KINDS if each.counts(kind)):
                 step = closed_form_step(each, setting)
         if step:
             seconds[name] = step.seconds

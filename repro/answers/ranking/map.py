@@ -13,7 +13,7 @@ from typing import Any
 
 from repro.answers.ranking import forms
 from repro.answers.ranking.calibration import committed_calibration
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, Candidate, read_candidates, tied_names
+from repro.answers.ranking.candidates import KINDS, Candidate, read_candidates, tied_names
 from repro.answers.ranking.cells import Cell, differing_neighbours
 from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.answers.ranking.stored_workloads import find_workload
@@ -25,7 +25,6 @@ WORKERS = (2, 4, 8, 16, 32, 128)
 LATE = (0.0, 0.25, 1.0)  # delay of one random worker in each iteration, a share of its computation
 MODEL = "resnet50"
 SIMULATED = 8  # the most workers with which cells are simulated
-KINDS = (SYNCHRONOUS, ANY)
 
 
 def cell_setting(base: Setting, gbit: float, ratio: float, workers: int, late: float) -> Setting:

@@ -29,8 +29,10 @@ class FirstUpdates:
 
     def compare_gradient(self, mean: torch.Tensor, shard: ModelShard) -> None:
         """Compare a gradient (n,), before it is applied, with the rank's own; a server, say, has none."""
+        if len(self.gradients) == GRADIENTS:
+            return
         own = [parameter.grad for parameter in shard.parameters if parameter.grad is not None]
-        if len(self.gradients) < GRADIENTS and len(own) == len(shard.parameters):
+        if len(own) == len(shard.parameters):
             self.gradients.append(mean.norm() / torch.stack([gradient.norm() for gradient in own]).norm())
 
     def ratios(self, workers: int) -> dict[str, float]:

@@ -85,7 +85,7 @@ class TaskGroup:
         return getattr(self.local, "task", None)
 
     def current_name(self) -> str:
-        task = getattr(self.local, "task", None)
+        task = self.current()
         return task.name if task else MAIN_TASK
 
     def check(self) -> None:

@@ -56,9 +56,10 @@ def cmd_report(args: argparse.Namespace) -> None:
 def check_page(paper: str) -> None:
     """InputError for claims, figures and printed numbers of a page that cannot be read, and for claims of experiments
     or variants that do not exist, before the runs that they are about."""
+    from repro.answers.claims.evidence import claims_path
     from repro.answers.figures import specification
     from repro.answers.pages.build import is_ours
-    from repro.answers.tables.results import arrange, claims_path
+    from repro.answers.tables.results import arrange
     from repro.core.config_folders import find_config, report_folder
     from repro.records.paper_numbers import read_numbers
 
@@ -74,20 +75,21 @@ def check_page(paper: str) -> None:
 
 def check_variants(results: Results) -> None:
     """InputError for a claim on a variant that its experiment neither has nor had in a run."""
-    from repro.answers.tables.results import claims_path
+    from repro.answers.claims.evidence import claims_path
     from repro.core.errors import InputError, unknown_name
     from repro.core.not_none import not_none
     from repro.experiment.config import compose, experiment_names, read_axes
     from repro.records import catalogue
 
+    if any(each.named for each in results.experiments.values()):  # the page has other names than the runs
+        return
     paper = results.paper
     known: dict[str, set[str]] = {}
     names, runs = set(experiment_names()), catalogue.runs(paper)
     on_runs = [each for each in results.file.claims if each.value and each.value.table == "runs"]
     for claim, where in ((each, where) for each in on_runs for _, where in not_none(each.value).sides):
         experiment, variant = str(where.get("experiment", claim.experiment)), where.get("variant")
-        renamed = any(each.named for each in results.experiments.values())
-        if not variant or renamed or f"{paper}/{experiment}" not in names:
+        if not variant or f"{paper}/{experiment}" not in names:
             continue
         if experiment not in known:
             ran = {run.label for run in runs if run.identity.experiment == experiment}

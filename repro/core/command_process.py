@@ -87,8 +87,7 @@ def signals_interrupt(statuses: Mapping[int, int], resumes: bool = True) -> Iter
     """SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does, so that a command ends after its processes.
 
     statuses: exit status by signal, where it is not 128 + signal number; resumes: whether the same command continues
-    what this one did. Ignored signals (job scripts, nohup) stay
-    ignored; outside the main thread nothing changes.
+    what this one did. Ignored signals (job scripts, nohup) stay ignored; outside the main thread nothing changes.
     """
     global _statuses, _resumes
     _statuses, _resumes = statuses, resumes

@@ -51,12 +51,16 @@ from repro.records.variants import WORKSPACE
 Finder = Callable[[str, str], Runs | None]  # (experiment, kind) -> the runs that speak to its claims
 
 
+def claims_path(paper: str, folder: Path | None = None) -> Path:
+    """The claims file of a paper, which may lack it; folder: with a folder a page, in the place of `reports/`."""
+    return (folder / paper if folder else config_folders.report_folder(paper)) / "claims.yaml"
+
+
 def claims_of(paper: str, folder: Path | None = None) -> File:
     """Read `reports/<paper>/claims.yaml`; InputError for a claim with an unknown function or wrong arguments for it."""
-    page_folder = folder / paper if folder else config_folders.report_folder(paper)
-    path = page_folder / "claims.yaml"
+    path = claims_path(paper, folder)
     file = claims.read_claims(path)
-    for module in sorted(page_folder.glob("derived*.py")):
+    for module in sorted(path.parent.glob("derived*.py")):
         config_folders.report_module(paper, module.stem)  # registers the paper's own functions
     for claim in file.claims:
         if claim.value is None or (name := claim.value.function) is None:
@@ -345,7 +349,7 @@ def outcome_of(claim: Claim, group: Runs) -> Outcome:
     assert claim.value is not None
     if claim.value.function is None:
         has = partial(group.has, claim.value.table)
-        needed = [name for column, _ in claim.value.sides for name in columns.names(column or "", has)]
+        needed = [name for column, _ in claim.value.sides for name in columns.find_columns(column or "", has)]
         if lacking := [name for name in needed if name.startswith(RECORDED) and not group.records_some(name)]:
             return Outcome(reason=f"no {lacking[0]} was recorded")
         return evaluate.compute_numbers(claim.value, group)

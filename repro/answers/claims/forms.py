@@ -19,8 +19,7 @@ type. A row's entry with the name of a claim's entry replaces it. A section may 
 The paper's number: `paper` names its place in `paper_configs/reference/<paper>.csv` (place, row, variant, quantity; row
 and variant default to `all`). `low` and `high` may name places of their own, each with what differs from `paper`'s.
 A claim of an effect that names neither a number nor a quantity claims no size. divided_by: the table's unit over ours,
-e.g. 1000 where the table is in ms. shown: as the paper prints the number, with
-`{}` for the table's text.
+e.g. 1000 where the table is in ms. shown: as the paper prints the number, with `{}` for the table's text.
 """
 
 from __future__ import annotations

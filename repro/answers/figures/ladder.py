@@ -18,7 +18,7 @@ MOST = 10.0  # the axis ends where a number is so many times the paper's, or its
 NAME = 0.45  # of the width, for the names of causes
 
 
-def reaches(over: float) -> bool:
+def axis_reaches(over: float) -> bool:
     """Whether the axis reaches a number over the paper's."""
     return 1 / MOST <= over <= MOST
 

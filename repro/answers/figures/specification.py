@@ -15,7 +15,7 @@ from pydantic import Field
 
 from repro.answers.claims.stats import format_number
 from repro.answers.figures.looks import display_name
-from repro.answers.tables.columns import Filter, computed, names
+from repro.answers.tables.columns import Filter, computed, find_columns
 from repro.core import user_files
 from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, Positive, Text, check_fields
@@ -207,7 +207,7 @@ def cells(table: Table, runs: pd.DataFrame) -> pd.DataFrame:
     shown = select_rows(runs, table.where)
     targets = [column for column in table.columns if TARGET.fullmatch(column) and column not in shown]
     shown = shown.assign(**dict.fromkeys(targets, float("nan")))  # no run has these targets
-    used = [name for column in (*table.columns, *table.index) for name in names(column, shown.__contains__)]
+    used = [name for column in (*table.columns, *table.index) for name in find_columns(column, shown.__contains__)]
     _require(used, shown, f"table '{table.title}'")
     ranges: dict[str, list[str]] = {}
     if table.across and table.values:

@@ -166,7 +166,7 @@ class CauseSection:
 
 def _beyond_axis(over: float) -> str:
     """`276 times`: a number over the paper's that the ladder's axis does not reach; "" for others and for NaN."""
-    if math.isnan(over) or ladder.reaches(over):
+    if math.isnan(over) or ladder.axis_reaches(over):
         return ""
     return f"{format_number(over, 2)} times" if over > 0 else "below 0"
 

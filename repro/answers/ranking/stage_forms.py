@@ -23,9 +23,8 @@ from repro.answers.ranking.setting import Place, Setting
 from repro.core.errors import InputError
 from repro.core.registry import PLUGINS
 
-WARMUP = (
-    2  # iterations of the recursion that are not counted, and that are; with flushes one, after which all are alike
-)
+# iterations of the recursion that are not counted, and that are; with flushes one, after which all are alike
+WARMUP = 2
 
 
 def stages_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
@@ -40,8 +39,8 @@ def stages_step(setting: Setting, place: Place, options: Options, name: str) -> 
 
 
 def least_stages_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
-    """A lower bound of it (`least_seconds`), which takes a hundredth of the time, with stages for the nearest of
-    bandwidths a quarter of an octave apart."""
+    """About a lower bound of it, in a hundredth of the time: that of stages for the nearest of bandwidths a quarter of
+    an octave apart (`least_seconds`)."""
     rounded = replace(place, beta=2 ** (round(4 * math.log2(place.beta)) / 4))
     plan = plan_of(setting, rounded, options, name, 1)
     if plan is None:

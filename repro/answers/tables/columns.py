@@ -29,7 +29,7 @@ def end_of(column: str, end: str) -> str:
     return f"{column}_{end}" if end else column
 
 
-def names(column: str, has: Callable[[str], bool]) -> list[str]:
+def find_columns(column: str, has: Callable[[str], bool]) -> list[str]:
     """The columns that a column or arithmetic expression reads; InputError for any other expression. has: whether the
     table has a column."""
     if has(column):
@@ -43,7 +43,7 @@ def computed(table: pd.DataFrame, column: str) -> pd.Series:
     """A column or arithmetic expression as numbers, NaN where a value is missing; InputError for an unknown column."""
     import pandas as pd
 
-    needed = names(column, table.__contains__)
+    needed = find_columns(column, table.__contains__)
     if missing := [name for name in needed if name not in table]:
         raise unknown_name("column", missing[0], table.columns)
     try:

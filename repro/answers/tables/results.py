@@ -13,7 +13,7 @@ from typing import Any
 from repro.answers.claims.claims import Claim, File, Paper, Tolerance
 from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.evaluate import ClaimVerdict, evidence_interval
-from repro.answers.claims.evidence import ClaimEvaluator, claims_of
+from repro.answers.claims.evidence import ClaimEvaluator, claims_of, claims_path
 from repro.answers.claims.kept_evidence import evidence_key, judge_with_kept
 from repro.answers.claims.value import Value
 from repro.answers.claims.verdict import Interval
@@ -191,11 +191,6 @@ def arrange(paper: str, records: Iterable[Found], root: Path | None = None, swee
     return results
 
 
-def claims_path(paper: str) -> Path:
-    """The claims file of a paper."""
-    return config_folders.report_folder(paper) / "claims.yaml"
-
-
 def _experiments(paper: str) -> Mapping[str, Experiment]:
     return specification.read(config_folders.report_folder(paper) / "figures.yaml").experiments
 
@@ -208,7 +203,7 @@ def _speaks(experiment: str, name: str, specs: Mapping[str, Experiment]) -> bool
 
 def speaks_of_time(paper: str) -> Callable[[Identity], bool] | None:
     """A function that tells whether a claim about times rests on a run; None for a paper without claims."""
-    if not (config_folders.report_folder(paper) / "claims.yaml").is_file():
+    if not claims_path(paper).is_file():
         return None
     specs = _experiments(paper)
     timed = {claim.experiment for claim in claims_of(paper).claims if claim.about == "time" and claim.value}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 
-from repro.answers.tables.columns import Filter, computed, names
+from repro.answers.tables.columns import Filter, computed, find_columns
 from repro.core.errors import InputError, unknown_name
 from repro.records.filters import list_column, match_rows
 from repro.records.record import Found
@@ -101,7 +101,7 @@ class Runs:
     def frame(self) -> pd.DataFrame:
         """The table `runs`, whose index is the number of the run."""
         if not self.parts:
-            return make_frame([row.whole() for row in self.row.values()], [*self.row])
+            return pd.DataFrame([row.whole() for row in self.row.values()], index=[*self.row])
         first, *more = [part.frame for part in self.parts]
         return pd.concat([first, *more], ignore_index=True).set_axis([*self.row]) if more else first.loc[[*self.row]]
 
@@ -115,7 +115,7 @@ class Runs:
         ]
         if not rows:
             return pd.DataFrame()
-        entries = make_frame([row for _, row in rows], [number for number, _ in rows])
+        entries = pd.DataFrame([row for _, row in rows], index=[number for number, _ in rows])
         return self.frame[self.frame.columns.difference(entries.columns)].join(entries, how="inner")
 
     def numbers_of(self, table: str) -> Sequence[int]:
@@ -144,7 +144,7 @@ class Runs:
 
     def _list(self, table: str, column: str) -> list[Any]:
         if column.startswith("="):
-            needed = names(column[1:], lambda name: self.has(table, name))
+            needed = find_columns(column[1:], lambda name: self.has(table, name))
             known = all(self.has(table, name) for name in needed)
             return computed(self.columns(table, *needed) if known else self._whole(table), column[1:]).tolist()
         if table == "rows":
@@ -203,12 +203,6 @@ def choose_runs(runs: Mapping[bool, Of], breakdown: bool) -> Of:
 def timing_only(run: Found) -> bool:
     """Whether a training modelled time and computed nothing (a testbed with `arithmetic: none`)."""
     return run.training.final[run.identity.metric] is None
-
-
-def make_frame(rows: Sequence[Mapping[str, Any]], index: list[int]) -> pd.DataFrame:
-    """A DataFrame whose texts are Python's: choosing rows from hundreds of columns of Arrow's takes twice as long."""
-    with pd.option_context("mode.string_storage", "python"):
-        return pd.DataFrame(rows, index=index)
 
 
 def row_of(run: Found) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import pytest
 
-from repro.answers.tables.columns import computed, end_of, names
+from repro.answers.tables.columns import computed, end_of, find_columns
 from repro.core.errors import InputError
 from repro.records.filters import select_rows
 
@@ -26,7 +26,7 @@ NONE = pd.DataFrame([{"a": 1.0, "b": 0.0}, {"a": 0, "b": 0}])
 ])  # fmt: skip
 def test_a_column_is_itself_or_arithmetic_on_several(rows, column, reads, expected):
     assert list(computed(rows, column)) == pytest.approx(expected, nan_ok=True)
-    assert names(column, rows.__contains__) == reads
+    assert find_columns(column, rows.__contains__) == reads
 
 
 @pytest.mark.parametrize("column", [

@@ -39,7 +39,7 @@ def read_tables(folder: Path) -> None:
     for name, entry in json.loads((folder / "manifest.json").read_bytes())["tables"].items():
         data = (folder / f"{name}.parquet").read_bytes()
         assert hashlib.sha256(data).hexdigest() == entry["sha256"]
-        table = pyarrow.parquet.read_table(io.BytesIO(data)).to_pydict()
+        table = pyarrow.parquet.ParquetFile(io.BytesIO(data)).read().to_pydict()
         for text in table.get("record", ()):
             json.loads(text)
         for lines in table.get("lines", ()):

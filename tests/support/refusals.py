@@ -1,0 +1,16 @@
+"""What a refused command says."""
+
+from __future__ import annotations
+
+from repro.cli import main as cli
+
+
+def error_of(capsys, *arguments: str) -> str:
+    """The one line on stderr of a command that ends with status 2."""
+    try:
+        status = cli.main(arguments)
+    except SystemExit as end:  # argparse
+        status = end.code
+    lines = capsys.readouterr().err.splitlines()
+    assert status == 2 and len(lines) == 1 and lines[0].startswith("repro: error: "), lines
+    return lines[0].removeprefix("repro: error: ")

@@ -119,7 +119,7 @@ def efficiency(results: Results) -> pd.DataFrame:
 
 
 def speedups(results: Results) -> pd.DataFrame:
-    """gTop-k's speed-up with 32 workers by kind; low, high, mark: as of `speedup_with_range`."""
+    """gTop-k's speed-up with 32 workers by kind; low, high: as of `speedup_with_range`."""
     every = (
         select_rows(iterations(results), {"workers": MOST})
         .set_index(["kind", "model", "algorithm"])["seconds"]

@@ -36,7 +36,7 @@ VARIANTS = {"model-parallel": "model parallelism", "straight": "straight pipelin
             GIVEN: "PipeDream, as printed", ASP: "ASP"}  # fmt: skip
 OVER = {contradictions.OVER_ONE: "one machine", contradictions.OVER_BSP: "BSP"}
 BASES = {"one machine": SINGLE, "BSP": BSP, "ring allreduce": ALLREDUCE}
-SPEEDUP = ("row", "kind", "variant", "over", "speedup", "low", "high", "mark")
+SPEEDUP = ("row", "kind", "variant", "over", "speedup", "low", "high")
 OURS = ("simulated", "emulated")  # kinds with runs of Table 1
 SCHEDULES = {  # experiment -> variant -> its figure, and the number of minibatches shown
     "timelines": {"data-parallel": ("Figure 2: data parallelism", 5),
@@ -63,7 +63,7 @@ def rows_of(results: Results, kind: str = "simulated") -> dict[str, Runs]:
 def speedups(results: Results) -> pd.DataFrame:
     """Our and the paper's speed-ups by row, variant, kind and `over`: one machine, BSP, or ring allreduce.
 
-    low, high, mark: as of `speedup_with_range`.
+    low, high: as of `speedup_with_range`.
     """
     rows = []
     groups = [(kind, row, group) for kind in OURS for row, group in rows_of(results, kind).items()]

@@ -140,7 +140,7 @@ class Interval:
         """The range of a sample."""
         known = [value for value in sample.values if not math.isnan(value)] or [point]
         low, high = range_within_90(known) if sample.drawn else (min(known), max(known))
-        if sample.drawn and not low < point < high:
+        if sample.drawn and not low <= point <= high:
             middle = median_low(known)  # the number of a draw: the mean of the middle two may be none's
             return replace(cls(low, middle, high).around(middle), median=not math.isclose(middle, point))
         return cls(low, point, high).around(point)

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MEASURE, VALUE = "measure", "value"  # columns that hold several columns of a table, one a row
-MARK = "mark"  # column: `MEDIAN_DRAW` where the best guess lies outside of the range; else empty
-MEDIAN_DRAW = "median draw"
 
 
 class Shown(Model):
@@ -180,7 +178,7 @@ def rows(figure: Figure, table: pd.DataFrame) -> pd.DataFrame:
     axes = list(dict.fromkeys(column for column in named if column))
     _require(axes, table, f"figure '{figure.title}'")
     shown = select_rows(table, figure.where)
-    more = ("kind", "seed", MARK, *(("low", "high") if figure.interval else ()))
+    more = ("kind", "seed", *(("low", "high") if figure.interval else ()))
     shown = shown[[*axes, *(column for column in more if column in table and column not in axes)]]
     complete = shown[[column for column in (figure.x, figure.column_y) if column]].notna().all(axis=1)
     return shown[complete | shown["low"].notna()] if figure.interval and "low" in shown else shown[complete]

@@ -13,7 +13,7 @@ from repro.answers.claims.stats import INFINITY
 from repro.answers.figures import drawing
 from repro.answers.figures import specification as figures
 from repro.answers.figures.looks import display_name
-from repro.answers.figures.specification import MARK, MEDIAN_DRAW, Figure, Shown, Table
+from repro.answers.figures.specification import Figure, Shown, Table
 from repro.answers.pages.files import Files
 from repro.answers.pages.markdown import Markdown
 from repro.answers.pages.reference import quoted
@@ -46,7 +46,7 @@ class Specs:
         rows = figures.rows(figure, table) if len(table) else table
         if not len(rows):
             return Markdown(f"*{figure.title}: not run yet.*")
-        caption, figure = _caption(figure, rows) + _median_draws(figure, rows), with_numbers(figure, self.page)
+        caption, figure = _caption(figure, rows) + _outside(figure, rows), with_numbers(figure, self.page)
         return self.files.picture(
             partial(drawing.draw_figure, figure, rows), repr(figure), name, figure.alt, caption, rows
         )
@@ -96,13 +96,19 @@ def _caption(shown: Shown, rows: pd.DataFrame) -> str:
     return f"{shown.title}{f' ({kinds})' if kinds else ''}. {shown.caption}".strip()
 
 
-def _median_draws(figure: Figure, rows: pd.DataFrame) -> str:
-    """The sentence that names the marks that are not at the best guess; empty where all are."""
-    if MARK not in rows or not (of_draw := rows[MARK] == MEDIAN_DRAW).any():
+def _outside(figure: Figure, rows: pd.DataFrame) -> str:
+    """The sentence that explains marks outside of their ranges; empty where there are none."""
+    if not figure.interval or not {"low", "high"} <= {*rows}:
         return ""
-    column = str(figure.y if figure.kind == "dot" else figure.x)
-    names = (f"{figure.labels.get(column, '')} {name}".strip() for name in rows.loc[of_draw, column].unique())
-    return f" Median draws, as best guesses lie outside of nine in ten: {'; '.join(names)}."
+    names, value = (figure.y, figure.x) if figure.kind == "dot" else (figure.x, figure.column_y)
+    places = [column for column in (names, figure.hue, figure.row, figure.col) if column]
+    marks = rows.groupby(places, observed=True, dropna=False)[[value, "low", "high"]].median()
+    if not ((marks[value] < marks["low"]) | (marks[value] > marks["high"])).any():
+        return ""
+    return (
+        " Where nine in ten draws lie on one side of our best guess, its mark is outside of its bar, and claims have "
+        "the median draw."
+    )
 
 
 Made = Mapping[str, Callable[[Results], pd.DataFrame]]  # name -> function of a paper's `tables.py`

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.answers.claims.claims import Untried
-from repro.answers.claims.verdict import HEADINGS, OPEN, REPRODUCED, SAME_DIRECTION, Share
+from repro.answers.claims.verdict import HEADINGS, LARGER, OPEN, REPRODUCED, SAME_DIRECTION, SMALLER, Share
 from repro.answers.figures import forest
 from repro.answers.pages import built, untried, wording
 from repro.answers.pages.built import Built
@@ -91,8 +91,9 @@ def _weakest_first(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _picture(files: Files, rows: pd.DataFrame) -> Markdown:
     """The headlines of all papers."""
     counts = rows["heading"].value_counts()
-    words = {REPRODUCED: "reproduced", SAME_DIRECTION: "of the printed direction", OPEN: "open"}
-    title = ", ".join(f"{counts.get(word, 0)} are {text}" for word, text in words.items())
+    said = {"are reproduced": [REPRODUCED], "have the effect but an undecided size": [SAME_DIRECTION],
+            "another size": [SMALLER, LARGER], "are open": [OPEN]}  # fmt: skip
+    title = ", ".join(f"{counts.reindex(words, fill_value=0).sum()} {text}" for text, words in said.items())
     named = rows.drop(columns=["page", "why"]).astype(dict.fromkeys(wording.NUMBERS, float))
     return forest.forest_picture(files, named, f"Of {len(rows)} headline claims {title}")
 

@@ -18,7 +18,7 @@ from repro.answers.claims.kept_evidence import evidence_key, judge_with_kept
 from repro.answers.claims.value import Value
 from repro.answers.claims.verdict import Interval
 from repro.answers.figures import specification
-from repro.answers.figures.specification import MARK, MEDIAN_DRAW, Experiment
+from repro.answers.figures.specification import Experiment
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import best, grouped
 from repro.core import config_folders
@@ -129,13 +129,10 @@ class Results:
         self.shown |= {(name, kind): self.runs.only(numbers[kind]) for kind in KINDS if kind in numbers}
 
 
-def speedup_with_range(speedup: float, estimate: Interval | None) -> dict[str, Any]:
-    """The columns of a speed-up in a table: low, high: the range behind its verdict, NaN without one; where a verdict
-    has the median draw in place of the best guess, so has the table (`mark`)."""
-    if estimate is None:
-        return {"speedup": speedup, "low": math.nan, "high": math.nan, MARK: ""}
-    shown = {"speedup": estimate.point, MARK: MEDIAN_DRAW} if estimate.median else {"speedup": speedup, MARK: ""}
-    return shown | {"low": estimate.low, "high": estimate.high}
+def speedup_with_range(speedup: float, estimate: Interval | None) -> dict[str, float]:
+    """The columns of a speed-up in a table: the best guess, and the range behind its verdict, NaN without one."""
+    low, high = (estimate.low, estimate.high) if estimate else (math.nan, math.nan)
+    return {"speedup": speedup, "low": low, "high": high}
 
 
 def run_argument(paper: str, claim: Claim, experiments: Mapping[str, Experiment]) -> str:

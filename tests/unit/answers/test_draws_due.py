@@ -103,11 +103,11 @@ def test_a_minibatch_drawn_as_a_rate_decides_in_samples_of_a_machine():
 
 
 def test_the_command_names_an_experiment_that_can_be_drawn(capsys):
-    assert main(["draws", "gtopk", "--json"]) == 0
+    assert main(["draws", "eagersgd", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    scales = {drawn.record.identity.scale for _, drawn in catalogue.sweeps("gtopk", reference_root())}
+    scales = {drawn.record.identity.scale for _, drawn in catalogue.sweeps("eagersgd", reference_root())}
     commands = [row["command"] for row in rows if not row["baseline_wanted"]]
     assert {command.partition("--scale ")[2].split()[0] for command in commands} == scales
     assert rows and all(row["draws"] > 0 and row["wanted"] >= row["draws"] for row in rows)
     assert main([*commands[0].split()[1:], "--dry-run"]) == 0
-    assert main(["draws", "gtopkk"]) == 2 and "gtopk" in capsys.readouterr().err
+    assert main(["draws", "eagersgdd"]) == 2 and "eagersgd" in capsys.readouterr().err

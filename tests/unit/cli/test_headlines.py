@@ -9,13 +9,21 @@ from repro.answers.tables import results
 from repro.cli import experiments
 from repro.cli.headlines import LINES, find_lacking, format_headlines, judge_headlines
 from repro.cli.pages import answer_claims
+from repro.core.paths import reference_root
 from repro.records import catalogue, store
 from repro.records.kinds import EMULATED, SIMULATED
 from repro.records.variants import REFERENCE, WORKSPACE
 
 
+@pytest.fixture(scope="module")
+def committed():
+    """The committed results, whose draws are evaluated once for all tests."""
+    return results.read("pipesgd", reference_root())
+
+
 @pytest.fixture
-def workspace(tmp_path, monkeypatch):
+def workspace(tmp_path, monkeypatch, committed):
+    monkeypatch.setattr(results, "read", lambda paper, root: {("pipesgd", reference_root()): committed}[paper, root])
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     return tmp_path
 

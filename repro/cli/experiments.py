@@ -191,7 +191,7 @@ def cmd_run(args: argparse.Namespace) -> None:
     elif records or not fault:
         show_ending(records, job.planned.runs)
         mirrored = [] if args.no_mlflow else records
-        show_where(args.experiment, not args.no_report, mirrored)
+        show_where(args.experiment, not args.no_report, job.planned.runs, mirrored)
     if job.todo:
         say_left_out(job.planned)  # repeated at the end of the output
     if isinstance(fault, TooBusy) and records and not args.strict:
@@ -212,7 +212,7 @@ def draw_sweeps(args: argparse.Namespace) -> None:
         check_page(args.experiment)
     run_draws(args, planned.runs)
     if not args.dry_run and not args.json:
-        show_where(args.experiment, not args.no_report, [])
+        show_where(args.experiment, not args.no_report, planned.runs, [])
 
 
 def show_ending(records: Sequence[Record], runs: Sequence[Run]) -> None:
@@ -277,11 +277,11 @@ def builds_page(ran: str, report: bool) -> bool:
     return report and ran == paper_of(ran) and (report_folder(ran) / PAGE).is_file()
 
 
-def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
+def show_where(ran: str, report: bool, runs: Sequence[Run], mirrored: Sequence[Record]) -> None:
     """Print where results are, how to see the page, and the MLflow address.
 
     ran: a paper or an experiment, of which, if `report`, the headline claims are printed; then a paper's page is built.
-    mirrored: runs that MLflow has.
+    runs: of the command, finished now or before, that answer them. mirrored: runs that MLflow has.
     """
     from repro.answers.mlflow.ui import where
     from repro.cli.pages import answer_claims, build_pages
@@ -293,7 +293,7 @@ def show_where(ran: str, report: bool, mirrored: Sequence[Record]) -> None:
     has_page = (report_folder(paper) / PAGE).is_file()
     builds = builds_page(ran, report)
     print()
-    if report and has_page and (claims := answer_claims(ran)):
+    if report and has_page and (claims := answer_claims(ran, {run.key for run in runs})):
         print(f"{claims}\n", flush=True)
     shown = build_pages(paper) if builds else None
     print(f"open          {shown['page'] if shown else results_root() / paper}")

@@ -20,6 +20,7 @@ from repro.core.worker_processes import usable_cores
 from repro.launch.forecast import run_duration, side_by_side
 from repro.launch.progress import format_duration
 from repro.records.kinds import KINDS, SIMULATED
+from repro.records.variants import WORKSPACE
 
 LINES = 12  # maximum number of claims on a terminal
 
@@ -38,24 +39,32 @@ class Headline:
     lacking: str = ""
 
 
-def judge_headlines(paper: str, experiments: Container[str] | None = None) -> list[Headline]:
-    """A paper's headline claims: first those with an answer of the user's; of some experiments only these."""
-    mine = results.read_workspace(paper)
-    claims = [
-        each for each in mine.file.claims if each.headline and (not experiments or each.experiment in experiments)
-    ]
-    own = {
-        claim: [each for each in kinds if wording.is_own(each)]
-        for claim, kinds in group_by_claim(mine.judge(claims)).items()
-    }
-    if not (shown := [claim for claim in claims if own[claim.id] or not experiments]):
+def judge_headlines(paper: str, keys: Container[str] | None = None, unanswered: bool = True) -> list[Headline]:
+    """A paper's headline claims: first those with an answer of the user's.
+
+    keys: of the user's runs and draws that answer; None: all. unanswered: also those without such an answer.
+    """
+    mine = results.read_workspace(paper, keys)
+    claims = [each for each in mine.file.claims if each.headline]
+    kinds_of = {claim.id: {kind for kind in KINDS if reads_own(mine, claim, kind, keys)} for claim in claims}
+    judged = mine.judge(claim for claim in claims if kinds_of[claim.id])
+    own = group_by_claim([each for each in judged if wording.is_own(each) and each.kind in kinds_of[each.claim.id]])
+    if not (shown := [claim for claim in claims if unanswered or claim.id in own]):
         return []
     committed = results.read(paper, reference_root())
-    judged = [
-        headline_of(committed, kinds, own[claim], mine)
+    headlines = [
+        headline_of(committed, kinds, own.get(claim, ()), mine)
         for claim, kinds in group_by_claim(committed.judge(shown)).items()
     ]
-    return sorted(judged, key=lambda headline: (not headline.mine, not headline.committed.verdict.judged))
+    return sorted(headlines, key=lambda headline: (not headline.mine, not headline.committed.verdict.judged))
+
+
+def reads_own(mine: Results, claim: Claim, kind: str, keys: Container[str] | None) -> bool:
+    """Whether a number of a claim is from the user's runs or draws with these keys, and not from other draws alone."""
+    if claim.value is None or (group := mine.evaluator.runs_for(claim, kind)) is None:
+        return False
+    read = (run.record.key for run in runs_read(claim, group) if run.origin == WORKSPACE)
+    return any(keys is None or key in keys for key in read)
 
 
 def headline_of(

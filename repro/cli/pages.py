@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,21 +102,21 @@ def check_variants(results: Results) -> None:
                 raise InputError(f"{claims_path(paper)}: claim {claim.id}: {wrong}")
 
 
-def answer_claims(ran: str) -> str:
-    """The headline claims as text: a paper's, or those of an experiment that runs of the user's answer; "" without
-    any. It takes seconds, the pages a minute."""
+def answer_claims(ran: str, keys: Collection[str]) -> str:
+    """The headline claims as text, answered by the command's own runs or draws, which have these keys: all of a paper,
+    or those that an experiment's answer; "" without any. It takes seconds, the pages a minute."""
     from repro.core import user_cache
-    from repro.experiment.config import experiment_names, paper_of
+    from repro.experiment.config import paper_of
 
-    key, paper = [ran, *page_inputs()], paper_of(ran)
+    key, paper = [ran, sorted(keys), *page_inputs()], paper_of(ran)
     text: str | None = user_cache.load_cached("claims", key)
     if text is None:
         from repro.answers.pages import overview
         from repro.cli.headlines import format_headlines, judge_headlines
 
         print_progress("judging the claims ...")
-        names = None if ran == paper else {name.partition("/")[2] for name in experiment_names(ran)}
-        text = format_headlines(judge_headlines(paper, names)) if paper in overview.papers() else ""
+        has_claims = paper in overview.papers()
+        text = format_headlines(judge_headlines(paper, keys, unanswered=ran == paper)) if has_claims else ""
         user_cache.save_cached("claims", key, text)
     return text
 

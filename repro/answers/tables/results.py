@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cached_property
@@ -153,13 +153,15 @@ def read(paper: str, root: Path | None) -> Results:
     return arrange(paper, catalogue.runs(paper, root), root, _sweeps(paper, root))
 
 
-def read_workspace(paper: str) -> Results:
+def read_workspace(paper: str, keys: Container[str] | None = None) -> Results:
     """The results of the runs of the workspace alone, with all draws: the inputs that a paper does not print are the
-    same for the user's runs. A verdict without the workspace in its `origin` rests on draws alone.
+    same for the user's runs. A verdict without the workspace in its `origin` rests on draws alone. keys: of the runs
+    that count; None: all.
 
     Raises InputError as `read`.
     """
-    return arrange(paper, catalogue.runs(paper, results_root()), None, _sweeps(paper, None))
+    runs = (run for run in catalogue.runs(paper, results_root()) if keys is None or run.record.key in keys)
+    return arrange(paper, runs, None, _sweeps(paper, None))
 
 
 def _sweeps(paper: str, root: Path | None) -> Iterable[Drawn]:

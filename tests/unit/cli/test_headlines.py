@@ -42,7 +42,7 @@ def test_without_runs_each_headline_has_the_committed_answer_and_a_command_with_
 def test_the_answers_are_on_the_screen_before_pages_are_built(capsys, monkeypatch):
     shown = []
     monkeypatch.setattr("repro.cli.pages.build_pages", lambda paper: shown.append(capsys.readouterr().out))
-    experiments.show_where("pipesgd", report=True, mirrored=[])
+    experiments.show_where("pipesgd", report=True, runs=[], mirrored=[])
     (before,) = shown
     assert all(each.claim.text in before for each in judge_headlines("pipesgd")[: LINES - 1])
 
@@ -73,9 +73,12 @@ def test_the_user_s_runs_are_judged_with_the_committed_draws_and_shown_first(wor
     assert mine.estimate.point == pytest.approx(answered.committed.estimate.point)
     assert {each.claim.experiment for each in headlines.values() if each.mine} == {"fig4-alexnet"}
     assert next(iter(headlines.values())).mine
-    shown = answer_claims("pipesgd/fig4-alexnet")
+    keys = {run.label: run.record.key for run in catalogue.runs("pipesgd", workspace)}
+    shown = answer_claims("pipesgd/fig4-alexnet", keys.values())
     assert shown.count("  yours ") == sum(bool(each.mine) for each in headlines.values()) == len(shown.splitlines()) / 3
-    assert not answer_claims("pipesgd/fig4-mnist")
+    # a command of another variant has no part in these answers
+    assert not answer_claims("pipesgd/fig4-alexnet", {keys["PS-Sync"]})
+    assert not answer_claims("pipesgd/fig4-alexnet", {"0" * 64})
 
 
 def test_a_time_of_the_user_s_without_its_arithmetic_says_so_beside_the_verdict(workspace):

@@ -59,7 +59,7 @@ if not place.exists():
     pages.build_site = lambda out: SimpleNamespace(index=place, page=lambda paper: place)
 status = main(["run", *{ONE}, "--no-mlflow"])
 trained = "torch" in sys.modules  # verdicts may load plugins once, for the defaults of their options
-experiments.show_where("pipesgd", report=True, mirrored=[])
+experiments.show_where("pipesgd", report=True, runs=[], mirrored=[])
 print(status, trained, sorted({{each for each in {HEAVY} if each in sys.modules}}))
 """
     bare = f"""

@@ -237,20 +237,21 @@ def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     from repro.core.paths import reference_root
     from repro.records import catalogue, comparison, variants  # imports pandas
     from repro.records.record import Found
+    from repro.records.record_list import warning_lines
     from repro.records.tables import build_table
 
     here = [Found(catalogue.WORKSPACE, record) for record in trained]
     places = {variants.place(record) for record in trained}
-    published = [
-        run for paper in {each.identity.paper for each in trained} for run in catalogue.runs(paper, reference_root())
-    ]
+    of_paper: dict[str, set[str]] = {}
+    for record in trained:
+        of_paper.setdefault(record.identity.paper, set()).add(record.identity.experiment)
+    published = [run for paper, names in of_paper.items() for run in catalogue.runs(paper, reference_root(), names)]
     committed = [run for run in published if variants.place(run) in places]
     runs = build_table("runs", [*here, *committed])
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
     printed = {run.record.name: printed_for(run, named[run.record.run]) for run in here}
     tables = comparison.format_tables(comparison.tabulate_ending(mine, theirs, printed))
-    warned = dict.fromkeys(f"{run.label}: {line}" for run in here for line in run.training.warnings)
-    return "\n".join([tables, *map(one_line, warned)])
+    return "\n".join([tables, *warning_lines(mine)])
 
 
 def printed_for(run: Found, experiment: str) -> dict[str, float]:

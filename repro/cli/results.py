@@ -56,7 +56,7 @@ def cmd_results(args: argparse.Namespace) -> None:
     elif args.csv:
         print(printed.csv(table), end="")
     else:
-        print(format_runs(table) if args.table == "runs" else printed.text(table, index=False))
+        print(format_experiments(table) if args.table == "runs" else printed.text(table, index=False))
         if args.paper and table.empty and not args.where:
             show_drawn(args.paper)
         if args.table == "runs" and not args.where:
@@ -100,19 +100,12 @@ def print_json(table: pd.DataFrame) -> None:
     print(json.dumps(json.loads(table.to_json(orient="records", double_precision=15)), indent=1))
 
 
-def format_runs(runs: pd.DataFrame) -> str:
-    """A table of runs for each experiment; `busy`: what others took of the machine while a run was measured."""
-    from repro.records import printed
-    from repro.records.busy import taken_by_others
-    from repro.records.record_list import columns_on_screen
+def format_experiments(runs: pd.DataFrame) -> str:
+    """A table of runs for each experiment."""
+    from repro.records.record_list import format_runs
 
     if runs.empty:
         return "no runs"
-    taken = zip(runs["kind"], runs["cpu_taken_share"], strict=True)
-    busy: list[Any] = [taken_by_others(kind, share) or None for kind, share in taken]
-    runs = runs.assign(busy=busy)
-    parts: list[str] = []
-    for (paper, experiment), group in runs.groupby(["paper", "experiment"], sort=False):
-        table = printed.text(group[columns_on_screen(group)], index=False)
-        parts.append(one_line(f"{paper}/{experiment}") + f"\n{table}")
+    groups = runs.groupby(["paper", "experiment"], sort=False)
+    parts = [f"{one_line(f'{paper}/{name}')}\n{format_runs(group)}" for (paper, name), group in groups]
     return "\n\n".join(parts)

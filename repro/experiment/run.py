@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from repro.core.errors import InputError
 from repro.core.paths import EVENTS_FILE
 from repro.experiment.schema import RunConfig
-from repro.records import provenance, store, sweep, variants
-from repro.records.events import read_events
+from repro.records import catalogue, provenance, store, sweep, variants
+from repro.records.events import read_events, warnings_in
 from repro.records.record import Found
 
 
@@ -105,7 +105,7 @@ class Run:
     @property
     def warnings(self) -> list[str]:
         """What was noticed while it ran."""
-        return [event["line"] for event in self._events() if event["event"] == "warning"]
+        return warnings_in(self._events())
 
     def _events(self) -> list[dict[str, Any]]:
         events = self.folder / EVENTS_FILE
@@ -149,8 +149,16 @@ def count_states(runs: Iterable[Run], finished: Sequence[Found]) -> Standing:
     return Standing.of(run_states(runs, finished))
 
 
+def finished_like(runs: Iterable[Run]) -> list[Found]:
+    """The finished runs of the experiments of these runs."""
+    experiments: dict[str, set[str]] = {}
+    for run in runs:
+        experiments.setdefault(run.config.paper, set()).add(run.config.experiment)
+    return [each for paper, names in experiments.items() for each in catalogue.runs(paper, experiments=names)]
+
+
 def run_states(runs: Iterable[Run], finished: Sequence[Found]) -> list[State]:
-    """The state of each run. finished: the finished runs of the runs' papers."""
+    """The state of each run. finished: those of `finished_like`."""
     keys = {each.record.key for each in finished}
     by_place: dict[tuple[Any, ...], list[Found]] = {}
     for each in finished:

@@ -12,7 +12,7 @@ from repro.core.paths import EVENTS_FILE
 from repro.core.phases import OVERLAPPED, PHASES, split_communication
 from repro.experiment.schema import RunConfig
 from repro.records import kinds, unfinished
-from repro.records.events import read_events
+from repro.records.events import read_events, warnings_in
 from repro.records.record import SCHEMA, CpuTaken, Reached, Record
 from repro.records.unfinished import other_scores
 from repro.training.evaluation import metrics
@@ -53,7 +53,7 @@ def summarise_training(folder: Path, config: RunConfig, facts: dict[str, Any]) -
         "staleness": steps[-1].get("staleness", []),
         "counters": steps[-1].get("counters", {}),
         "weights_sha256": end["weights_sha256"],
-        "warnings": [event["line"] for event in events if event["event"] == "warning"],
+        "warnings": warnings_in(events),
         "trace": steady_trace(events),
     }
     wall_s = wall_seconds(end["wall"], train_s, sum(event["event"] == "resume" for event in events))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from repro.core.errors import InputError, unknown_name
@@ -38,15 +39,17 @@ def papers(paper: str | None = None) -> list[str]:
     return [paper]
 
 
-def runs(paper: str, root: Path | None = None) -> list[Found]:
-    """The finished runs of a paper, sorted by experiment and name.
+def runs(paper: str, root: Path | None = None, experiments: Collection[str] | None = None) -> list[Found]:
+    """The finished runs of a paper, or of some of its experiments, which takes less time; sorted by experiment and
+    name.
 
     root: a results folder, or the reference, to be read alone; None: the workspace and the reference. Of copies, which
     have the same name (variant, testbed, seed and key), the newest counts. Unreadable records of the workspace are left
     out, with a warning.
     """
-    committed = reference.read(paper) if root in (None, reference_root()) else []
-    folders = run_folders(root or workspace_root(), paper) if root != reference_root() else ()
+    committed = reference.read(paper, None, experiments) if root in (None, reference_root()) else []
+    folders = run_folders(root or workspace_root(), paper) if root != reference_root() else []
+    folders = [folder for folder in folders if experiments is None or folder.parent.name in experiments]
     finished = [Found(REFERENCE, record) for record in committed]
     finished += [Found(WORKSPACE, record) for folder in folders if (record := store.usable_record(folder))]
     return sorted(variants.newest(finished, _name), key=_name)

@@ -26,6 +26,7 @@ import json
 import math
 import os
 import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,11 @@ def take_checksum(entry: dict[str, Any], text: bytes) -> None:
     content, _, _ = text.rpartition(b',"crc":')
     if entry.pop("crc", None) != zlib.crc32(content + b"}"):
         raise ValueError("its checksum is missing or another")
+
+
+def warnings_in(events: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Why the run's numbers may be wrong."""
+    return [event["line"] for event in events if event["event"] == "warning"]
 
 
 class EventLog:

@@ -316,8 +316,19 @@ class Record(Part):
         return self.cpu_taken.share if self.cpu_taken else None
 
     @property
+    def warning_text(self) -> str | None:
+        """Why the run's numbers may be wrong, by what it noticed itself; None without a warning."""
+        return "; ".join(self.result.warnings) or None if isinstance(self.result, TrainResult) else None
+
+    @property
     def trained(self) -> bool:
         return self.identity.trains
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a table of the run."""
+        from repro.records.record_list import Records
+
+        return Records([self])._repr_html_()
 
     def plain(self) -> dict[str, Any]:
         """As plain data, as in a file."""

@@ -21,8 +21,9 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,20 +51,23 @@ def papers(root: Path | None = None) -> list[str]:
     return sorted({path.parent.name for name in (MANIFEST, "runs.parquet") for path in folder.glob(f"*/{name}")})
 
 
-def read(paper: str, root: Path | None = None) -> list[Record]:
-    """The published runs of a paper, sorted by name; InputError if a table was altered."""
+def read(paper: str, root: Path | None = None, experiments: Collection[str] | None = None) -> list[Record]:
+    """The published runs of a paper, or of some of its experiments, sorted by name; InputError if a table was
+    altered."""
     folder = (root or reference_root()) / paper
     if paper not in papers(root):
         return []
-    tables = _tables(folder)
-    return [*_records(folder, tables["runs"], tuple(tables[table] for table in TABLE_OF.values()))]
+    tables, wanted = _tables(folder), None if experiments is None else frozenset(experiments)
+    return [*_records(folder, tables["runs"], tuple(tables[table] for table in TABLE_OF.values()), wanted)]
 
 
 @lru_cache(maxsize=16)
-def _records(folder: Path, runs: bytes, of_lists: tuple[bytes, ...]) -> tuple[Record, ...]:
+def _records(
+    folder: Path, runs: bytes, of_lists: tuple[bytes, ...], experiments: frozenset[str] | None
+) -> tuple[Record, ...]:
     """The runs of tables; cached, because reading takes a second, and a command reads some tables several times."""
-    lists = {part: _lists(_rows(table)) for part, table in zip(TABLE_OF, of_lists, strict=True)}
-    return tuple(_published(row, lists, folder) for row in _rows(runs, ["run", "record"]))
+    lists = {part: _lists(_rows(table, None, experiments)) for part, table in zip(TABLE_OF, of_lists, strict=True)}
+    return tuple(_published(row, lists, folder) for row in _rows(runs, ["run", "record"], experiments))
 
 
 def column_types(paper: str, table: str) -> dict[str, pyarrow.DataType]:
@@ -170,11 +174,22 @@ def _tables(folder: Path) -> dict[str, bytes]:
         raise
 
 
-def _rows(table: bytes, columns: list[str] | None = None) -> list[dict[str, Any]]:
+def _rows(
+    table: bytes, columns: list[str] | None = None, experiments: Collection[str] | None = None
+) -> list[dict[str, Any]]:
+    """experiments: only rows of their runs."""
     import pyarrow.parquet
 
     # unlike `read_table`, which imports pyarrow.dataset and pandas, a second
-    return list(pyarrow.parquet.ParquetFile(pyarrow.BufferReader(table)).read(columns).to_pylist())
+    content = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(table)).read(columns)
+    if experiments is None:
+        return list(content.to_pylist())
+    rows, start = [], 0  # of slices, since `take` and `filter` import pyarrow.compute
+    for experiment, names in groupby(content["run"].to_pylist(), lambda name: name.partition("/")[0]):
+        length = len([*names])
+        rows += content.slice(start, length).to_pylist() if experiment in experiments else []
+        start += length
+    return rows
 
 
 def _digests(folder: Path) -> dict[str, str]:

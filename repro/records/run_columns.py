@@ -143,6 +143,7 @@ ABOUT_RUN = (
     Column("hardware", "hardware.class_", "class of the hardware"),
     Column("cores", "hardware.cores", "cores of the machine"),
     Column("cpu_taken_share", "cpu_taken_share", "share of the ranks' cores that others took"),
+    Column("warnings", "warning_text", "why the numbers may be wrong, by what the run noticed itself"),
     Column("shared", lambda run: shared_by_ranks(run) or None, "what the ranks share: 4 ranks share 2 cores"),
     Column("commit", "provenance.commit", ""),
     Column("finished_at", "provenance.finished_at", "ISO format"),

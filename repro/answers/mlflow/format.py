@@ -31,6 +31,7 @@ from repro.records.record import Data, Record, TrainResult
 from repro.records.units import METADATA
 
 TO_TARGET = ("time_to/", "epochs_to/")  # beginnings of the names of metrics
+WARNINGS = "warnings"  # tag: why a run's numbers may be wrong
 # entries that name the run or the origin of values, and configure nothing
 NOT_PARAMETERS = (*ABOUT_ENTRIES, *METADATA, "paper", "experiment")
 
@@ -174,6 +175,7 @@ def tag_values(source: Source) -> dict[str, Any]:
         "testbed": identity.testbed.name,
         "dataset": data_name(source),
         "stand_in": standin,
+        WARNINGS: source.warnings,
         "fabric": record and record.fabric,
         "hardware": record and record.hardware.class_,
         "group": f"{name_group(identity)} / stand-in data" if standin else name_group(identity),
@@ -210,6 +212,12 @@ def parameters(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         else:
             flat[_name(f"{prefix}{key}")] = str(value)[:500]
     return flat
+
+
+def shared_parameters(identity: Identity) -> dict[str, str]:
+    """The parameters that are equal in all runs of a variant (`name_group`)."""
+    compared = {*map(_name, identity.values)}
+    return {name: text for name, text in parameters(identity.plain()).items() if name in compared}
 
 
 def _name(text: str) -> str:

@@ -2,8 +2,9 @@
 
 Each kind of an experiment's runs has an MLflow experiment (`<paper>/<experiment> (<kind>)`), because MLflow draws all
 its runs in one chart. Each run has one MLflow run, which the tags `repro.key` and `repro.run` identify, a child of the
-MLflow run of its variant, which has no metrics; its tags say what the seeds took to each target. The UI leaves children
-of collapsed runs out of charts, but not where it groups runs, as our view does (`repro.answers.mlflow.view`).
+MLflow run of its variant, which has no metrics, the parameters that its seeds share and the worst of their statuses;
+its tags say what they took to each target and warned of. The UI leaves children of collapsed runs out of charts, but
+not where it groups runs, as our view does (`repro.answers.mlflow.view`).
 
 A run is a list of points that grows with its event log. The tag `repro.log`, set before points are sent, says which
 list that is: while MLflow's is the beginning of ours, the run goes on in its MLflow run, and MLflow itself ignores a
@@ -19,6 +20,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from itertools import zip_longest
@@ -26,6 +28,7 @@ from typing import Any
 
 from repro.answers.mlflow.artifacts import send_files
 from repro.answers.mlflow.format import (
+    WARNINGS,
     Point,
     curve_points,
     data_name,
@@ -37,6 +40,7 @@ from repro.answers.mlflow.format import (
     parameters,
     run_name,
     sampled_points,
+    shared_parameters,
     tag_values,
     tags,
 )
@@ -54,6 +58,8 @@ LOG, MIRRORED, FAILED = "repro.log", "repro.mirrored", "failed"  # tags; the las
 KEY, PARENT, USER = "repro.key", "mlflow.parentRunId", "mlflow.user"
 VARIANT = "repro.variant"  # tag of the run of a variant: a digest of what its seeds have in common
 SHARED = ("paper", "experiment", "figure", "variant", "kind", "strategy", "testbed", "workers", "dataset", "scale")
+WARNED = ". Warning: "  # in a note
+STATUSES = ("FAILED", "KILLED", "RUNNING", "FINISHED")  # the worst first
 DIGEST = 36  # MLflow's limit of characters in a data set's digest
 
 
@@ -78,7 +84,8 @@ def send_run(store: Store, source: Source, running: bool = False) -> str | None:
         old, run = run, create_run(store, experiment, source, running, run)
         client.delete_run(old.info.run_id)
     run_id = run.info.run_id
-    for tag in {MIRRORED, FAILED} & run.data.tags.keys():
+    gone = {MIRRORED, FAILED, *({WARNINGS} - tags(source).keys())} & run.data.tags.keys()
+    for tag in gone:
         client.delete_tag(run_id, tag)
     if running and run.info.status != "RUNNING":
         client.update_run(run_id, status="RUNNING")
@@ -91,9 +98,9 @@ def send_run(store: Store, source: Source, running: bool = False) -> str | None:
                 send_dataset(client, each, source)
         client.set_terminated(run_id, source.status, _milliseconds(source.provenance.get("finished_at")))
         wanted |= ({FAILED: source.failure[:500]} if source.failure else {}) | {MIRRORED: source.digest}
-    client.log_batch(
-        run_id, tags=as_tags({tag: text for tag, text in wanted.items() if run.data.tags.get(tag) != text})
-    )
+        wanted |= {NOTE: note_of(run.info.run_name, source)} if is_own_note(run, source) else {}
+    known = {tag: text for tag, text in run.data.tags.items() if tag not in gone}
+    client.log_batch(run_id, tags=as_tags({tag: text for tag, text in wanted.items() if known.get(tag) != text}))
     return experiment
 
 
@@ -106,10 +113,15 @@ def show_experiment(store: Store, experiment: str, metric: str) -> None:
         seeds = [run for run in runs if run.data.tags.get(PARENT) == variant.info.run_id]
         finished = [run.data.metrics for run in seeds if f"final/{metric}" in run.data.metrics]
         ended = max((run.info.end_time for run in seeds if run.info.end_time), default=None)
-        if ended not in (None, variant.info.end_time):
-            store.client.set_terminated(variant.info.run_id, end_time=ended)
-        texts = {tag: text for tag, text in describe_seeds(finished).items() if variant.data.tags.get(tag) != text}
-        if texts:
+        of_seeds = {run.info.status for run in seeds}
+        status = next((each for each in STATUSES if each in of_seeds), None)
+        if ended and (ended, status) != (variant.info.end_time, variant.info.status):
+            store.client.set_terminated(variant.info.run_id, status, ended)
+        warned = dict.fromkeys(run.data.tags[WARNINGS] for run in seeds if WARNINGS in run.data.tags)
+        if not warned and WARNINGS in variant.data.tags:
+            store.client.delete_tag(variant.info.run_id, WARNINGS)
+        texts = describe_seeds(finished) | ({WARNINGS: "; ".join(warned)} if warned else {})
+        if texts := {tag: text for tag, text in texts.items() if variant.data.tags.get(tag) != text}:
             store.client.log_batch(variant.info.run_id, tags=as_tags(texts))
 
 
@@ -128,16 +140,28 @@ def create_run(store: Store, experiment: str, source: Source, running: bool, old
     name = old.info.run_name if old else run_name(source.identity)
     # with all tags, so that it is found if the next request fails
     wanted = tags(source) | {PARENT: parent_id(store, experiment, source)} | _user()
-    wanted |= {NOTE: f"{name}. {read_title(experiment_path(source.identity))}"} | (
-        added_by_hand(old, source) if old else {}
-    )
+    wanted |= {NOTE: note_of(name, source)} | (added_by_hand(old, source) if old else {})
     begun = _milliseconds(source.provenance.get("started_at")) or round(1000 * time.time())
     wanted |= {LOG: log_state(points_of(source, begun, running))}
     return store.client.create_run(experiment, start_time=begun, tags=wanted, run_name=name)
 
 
+def note_of(name: str, source: Source) -> str:
+    """A run's description: its name, the experiment's title, and its warnings."""
+    note = f"{name}. {read_title(experiment_path(source.identity))}"
+    return f"{note}{WARNED}{source.warnings}" if source.warnings else note
+
+
+def is_own_note(run: Any, source: Source) -> bool:
+    """Whether nobody changed the description of an MLflow run."""
+    note, plain = run.data.tags.get(NOTE, ""), note_of(run.info.run_name, replace(source, warnings=None))
+    return note == plain or note.startswith(plain + WARNED)
+
+
 def parent_id(store: Store, experiment: str, source: Source) -> str:
     """MLflow's id of the variant's run, whose children are the runs of its seeds; made if it does not exist."""
+    from mlflow.entities import Param
+
     digest = hashlib.sha256(name_group(source.identity).encode()).hexdigest()[:DIGEST]
     if (experiment, digest) not in store.parents:
         runs = store.client.search_runs([experiment], f"tags.`{VARIANT}` = '{digest}'", max_results=1)
@@ -147,15 +171,19 @@ def parent_id(store: Store, experiment: str, source: Source) -> str:
             name, begun = variants.label(source.identity), _milliseconds(source.provenance.get("started_at"))
             runs = [store.client.create_run(experiment, start_time=begun, tags=wanted, run_name=name)]
             store.client.set_terminated(runs[0].info.run_id)
+        if not runs[0].data.params:
+            shared = [Param(name, text) for name, text in shared_parameters(source.identity).items()]
+            for batch in _batches(shared, PARAMETERS_A_CALL):
+                store.client.log_batch(runs[0].info.run_id, params=batch)
         store.parents[experiment, digest] = runs[0].info.run_id
     return store.parents[experiment, digest]
 
 
 def added_by_hand(run: Any, source: Source) -> dict[str, str]:
-    """The tags of an MLflow run that a user added, and its note."""
+    """The tags of an MLflow run that a user added, and the note that a user wrote."""
     made = {*tag_values(source), LOG, MIRRORED, FAILED}
-    every = run.data.tags.items()
-    return {tag: text for tag, text in every if tag == NOTE or not (tag in made or tag.startswith("mlflow."))}
+    added = {tag: text for tag, text in run.data.tags.items() if not (tag in made or tag.startswith("mlflow."))}
+    return added if is_own_note(run, source) else added | {NOTE: run.data.tags.get(NOTE, "")}
 
 
 def points_of(source: Source, base: int, running: bool) -> list[Point]:

@@ -18,7 +18,7 @@ from repro.core.fields import error_line
 from repro.core.paths import CONFIG_FILE, EVENTS_FILE, RECORD_FILE
 from repro.experiment.files import read_resolved, yaml_of
 from repro.records import kinds, store
-from repro.records.events import read_events
+from repro.records.events import read_events, warnings_in
 from repro.records.identity import Identity
 from repro.records.record import Record, TrainResult
 
@@ -28,8 +28,8 @@ FILES = (RECORD_FILE, CONFIG_FILE, EVENTS_FILE, SAMPLES, "trace.rank*.json")  # 
 
 @dataclass(frozen=True)
 class Source:
-    """evaluations: its curve; digest: of all content; record: of a finished run; failure: why a run failed; folder:
-    None for a run of the reference."""
+    """evaluations: its curve; digest: of all content; record: of a finished run; failure: why a run failed; warnings:
+    why its numbers may be wrong; folder: None for a run of the reference."""
 
     identity: Identity
     key: str
@@ -39,6 +39,7 @@ class Source:
     digest: str
     record: Record | None = None
     failure: str | None = None
+    warnings: str | None = None
 
     @property
     def kind(self) -> str:
@@ -81,7 +82,8 @@ def of_folder(folder: Path) -> Source | None:
         raise InputError(f"{path}: not a run's configuration ({error_line(error)})") from None
     failure = next((str(event["reason"]) for event in events[-1:] if event["event"] in ENDS), None)
     digest = _digest(safe_files.read_safely(folder / EVENTS_FILE) if events else b"")
-    return Source(identity, begun["key"], folder.name, folder, evaluations, digest, failure=failure)
+    warnings = "; ".join(warnings_in(events)) or None
+    return Source(identity, begun["key"], folder.name, folder, evaluations, digest, None, failure, warnings)
 
 
 def of_record(record: Record, folder: Path | None = None, evaluations: list[dict[str, Any]] | None = None) -> Source:
@@ -89,7 +91,8 @@ def of_record(record: Record, folder: Path | None = None, evaluations: list[dict
     if evaluations is None:
         evaluations = record.result.curve if isinstance(record.result, TrainResult) else []
     digest = _digest(json.dumps(record.plain(), sort_keys=True).encode())
-    return Source(record.identity, record.key, record.run, folder, evaluations, digest, record)
+    of_run = record.identity, record.key, record.run, folder, evaluations, digest
+    return Source(*of_run, record, warnings=record.warning_text)
 
 
 def _digest(content: bytes) -> str:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from repro.answers.mlflow.format import SECTIONS, TO_TARGET
+from repro.answers.mlflow.format import SECTIONS, TO_TARGET, WARNINGS
 from repro.training.evaluation.metrics import METRICS
 
 SHARED_VIEW = "time-to-accuracy"  # the name of the state
@@ -92,7 +92,8 @@ def parts_of_step(runs: Sequence[Any]) -> list[str]:
 
 
 def columns(metric: str, runs: Sequence[Any]) -> list[str]:
-    """The columns of the table: tags, parameters that differ (factors first), score, times to targets, speed."""
+    """The columns of the table: tags, warnings if any, parameters that differ (factors first), score, times to targets,
+    speed."""
     values: dict[str, set[str | None]] = {}
     names = {name for run in runs for name in run.params}
     for name in sorted(names, key=lambda name: (not name.startswith("factors."), name)):
@@ -102,8 +103,9 @@ def columns(metric: str, runs: Sequence[Any]) -> list[str]:
     ]
     numbers = {name for run in runs for name in run.metrics}
     shown = [f"final/{metric}", *to_targets(runs), *NUMBERS]
+    tags = [*([WARNINGS] if any(WARNINGS in run.tags for run in runs) else []), *TAGS]
     return [
-        *(f"tags.`{name}`" for name in TAGS),
+        *(f"tags.`{name}`" for name in tags),
         *(f"params.`{name}`" for name in differ[:MOST_COLUMNS]),
         *(f"metrics.`{name}`" for name in shown if name in numbers),
     ]

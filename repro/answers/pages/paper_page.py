@@ -191,18 +191,19 @@ class PaperPage:
     @property
     def own(self) -> Markdown:
         """The runs of the workspace, if the page also shows the reference: a row for each experiment, variant, kind and
-        scale, with medians, and what others took of the machine where it was busy."""
-        by = ["experiment", "variant", "kind", "scale"]
-        rows = [
-            {
-                "run": f"{experiment}, {variant}",
-                "kind": f"{marked_kind(kind, runs['cpu_taken_share'].max())}, {scale}",
-                "ms a step": format_number(1000 * runs["step_s"].median()),
-                "score": format_number(runs["final"].median()),
-                "runs": str(len(runs)),
-            }
-            for (experiment, variant, kind, scale), runs in self._own.groupby(by, sort=False, dropna=False)
-        ]
+        scale, with medians, what others took of the machine where it was busy, and the runs' warnings."""
+        by, rows = ["experiment", "variant", "kind", "scale"], []
+        for (experiment, variant, kind, scale), runs in self._own.groupby(by, sort=False, dropna=False):
+            kind = f"{marked_kind(kind, runs['cpu_taken_share'].max())}, {scale}"
+            rows.append(
+                {
+                    "run": f"{experiment}, {variant}",
+                    "kind": "; ".join([kind, *runs["warnings"].dropna().unique()]),
+                    "ms a step": format_number(1000 * runs["step_s"].median()),
+                    "score": format_number(runs["final"].median()),
+                    "runs": str(len(runs)),
+                }
+            )
         return self.files.text_table(pd.DataFrame(rows), "own")
 
     @cached_property
@@ -210,7 +211,7 @@ class PaperPage:
         frame = self.results.runs.frame
         own = frame[frame["origin"] == WORKSPACE] if len(frame) and self.folder is None else frame.iloc[:0]
         numbers = ["step_s", "final", "cpu_taken_share"]
-        columns = ["experiment", "variant", "kind", "scale", *numbers]
+        columns = ["experiment", "variant", "kind", "scale", "warnings", *numbers]
         return own.reindex(columns=columns).astype(dict.fromkeys(numbers, float))
 
     @property

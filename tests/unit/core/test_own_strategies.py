@@ -6,9 +6,11 @@ import pytest
 
 from repro.cli.main import main
 from repro.core.errors import InputError
+from repro.core.not_none import not_none
 from repro.experiment.expand import expand_runs
-from repro.records import reference
+from repro.records import reference, store
 from repro.records.record import Found
+from repro.records.record_list import Records
 from repro.records.tables import build_table
 from repro.records.variants import WORKSPACE
 from repro.testing import StrategyConformance
@@ -98,7 +100,8 @@ def test_a_forgotten_division_is_told(mine, capsys, of):
     for factor, told in (("self.worker.workers", True), ("1", False)):
         (mine / f"{of}_{told}.py").write_text((SUM if of == "gradients" else LOCAL_SGD).replace("FACTOR", factor))
         run = trained(mine / f"run_{told}", f"strategy=./{of}_{told}.py:Sum", "dataset=./mine.npz", "epochs=1")
-        for shown in (capsys.readouterr().out, " ".join(run["warnings"])):
+        listed = repr(Records([not_none(store.read(mine / f"run_{told}"))]))
+        for shown in (capsys.readouterr().out, " ".join(run["warnings"]), listed):
             assert ("as if a sum of 2 were not divided" in shown) is told
 
 

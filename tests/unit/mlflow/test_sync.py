@@ -79,6 +79,10 @@ def test_sync_all_mirrors_what_is_missing_once(root, folder):
     by_variant = {run.data.tags["variant"]: run for run in runs}
     statuses = {"Pipe-SGD + T": "FINISHED", "killed": "KILLED", "failed": "FAILED"}
     assert {key: run.info.status for key, run in by_variant.items()} == statuses
+    of_variants = {run.info.run_name: run for run in runs_of(root, variants=True)[1]}
+    assert {key: run.info.status for key, run in of_variants.items()} == statuses  # the worst of their seeds
+    shared = of_variants["Pipe-SGD + T"].data.params
+    assert shared["optimizer.lr"] == "0.1" and "seed" not in shared
     run = by_variant["Pipe-SGD + T"]
     assert run.info.start_time == 1769860800000 and run.info.end_time == run.info.start_time + 9000
     assert [point.step for point in client.get_metric_history(run.info.run_id, "top1")] == [0, 10, 20]

@@ -143,6 +143,19 @@ def test_a_failed_run_says_why_until_it_is_carried_out_again(root, folder):
     assert run.info.status == "FINISHED" and "failed" not in run.data.tags
 
 
+def test_what_a_run_warns_of_is_its_tag_and_in_its_note_until_it_does_no_more(root, folder):
+    line = "as if a sum of 4 were not divided"
+    write_events(folder, end={"event": "warning", "line": line})
+    assert sync_all(root).done == 1
+    for run in (runs_of(root)[1][0], runs_of(root, variants=True)[1][0]):
+        assert run.data.tags["warnings"] == line
+    assert runs_of(root)[1][0].data.tags["mlflow.note.content"].endswith(line)
+    write_finished(folder)
+    assert sync_all(root).done == 1
+    for run in (runs_of(root)[1][0], runs_of(root, variants=True)[1][0]):
+        assert "warnings" not in run.data.tags and line not in run.data.tags.get("mlflow.note.content", "")
+
+
 def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
     """Whatever request was the last: no run twice, no point twice, nothing missing."""
     write_events(folder, evaluation(0, 0.0, 0.1), evaluation(10, 1.0, 0.8))

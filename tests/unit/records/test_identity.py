@@ -15,7 +15,7 @@ import pytest
 from repro.answers.mlflow.format import name_group, tags
 from repro.answers.mlflow.source import of_record
 from repro.cli.publishing import put_into_reference
-from repro.cli.results import format_runs
+from repro.cli.results import format_experiments
 from repro.core import paths
 from repro.core.paths import PROJECT
 from repro.core.registry import PLUGINS
@@ -82,7 +82,7 @@ def table(*runs: Found) -> pd.DataFrame:
 def test_runs_that_differ_in_one_value_are_rows_with_labels_of_their_own():
     runs = table(*(run(**change) for change in CHANGES))
     assert runs["variant"].nunique() == runs["configuration"].nunique() == len(CHANGES)
-    text = format_runs(runs)
+    text = format_experiments(runs)
     assert all(label in text for label in runs["variant"])
     for label, words in zip(runs["variant"], ([], ["H=40"], ["9 epochs"], ["lr=0.2"], ["tiny_vit on shapes16"])):
         assert label.startswith("diloco") and all(word in label for word in words)
@@ -228,7 +228,7 @@ def test_a_busy_machine_is_named_beside_the_numbers_measured_on_it():
     taken = {"cpu_taken": {"processes_s": 5.0, "hypervisor_s": 1.2, "available_s": 20.0}}
     runs = table(run(), run(seed=1, summary=taken), run(**DSYNC, step_s=1.0))
     ended, compared = comparison.tabulate_ending(runs, table()), comparison.compare(runs, "diloco", "dsync")
-    for text in (comparison.format_tables(ended), printed.text(compared), format_runs(runs)):
+    for text in (comparison.format_tables(ended), printed.text(compared), format_experiments(runs)):
         assert text.count("31 % taken by others") == 1
 
 
@@ -380,7 +380,7 @@ def test_a_terminal_gets_no_control_character_of_a_record():
     bad = "\x1b[31mred\x07"
     runs = table(run(variant=bad, summary={"factors": {bad: bad}}), run())
     for text in (
-        format_runs(runs),
+        format_experiments(runs),
         printed.text(runs),
         comparison.format_tables(comparison.tabulate_ending(runs, table())),
     ):

@@ -69,13 +69,14 @@ def draw_costs(runs: Sequence[Run]) -> list[float | None]:
     """Seconds of a draw of each run: as recorded, else a draw's part of the run itself, which has no start-up either,
     else of its forecast; None if unknown."""
     from repro.experiment.draws import ITERATIONS
+    from repro.experiment.run import finished_like
     from repro.launch.forecast import estimate_runs
     from repro.records import catalogue, variants
 
     papers = dict.fromkeys(run.config.paper for run in runs)
     sweeps = [sweep for paper in papers for _, sweep in catalogue.sweeps(paper)]
     recorded = {variants.place(sweep): sweep.record.wall.get("total_s") for sweep in sweeps}
-    published = [run for paper in papers for run in catalogue.runs(paper)]
+    published = finished_like(runs)
     worked = {variants.place(run): run.record.wall.get("total_s") for run in sorted(published, key=variants.recency)}
     seconds: list[float | None] = []
     for run, estimate in zip(runs, estimate_runs(runs, published), strict=True):
@@ -192,7 +193,7 @@ def due_sweeps(paper: str) -> list[list[Sweeping]]:
         experiments = {each.identity.experiment for each in due if each.identity.scale == scale}
         files = own_files(experiment_names(paper, scale))
         names = [name for name, file in files.items() if file.get("experiment") in experiments]
-        with Pools() as pools:
+        with Pools(fresh=True) as pools:
             planned = plan_runs(names, [], scale, max(numbers.values()), pools, fetch=False, together=True).runs
         for run in planned:
             if number := numbers.get(variants.place(run.config)):

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from repro.launch.show import Shown
     from repro.records.record import Found, Record
 
-HERE, PUBLISHED = "here", "published"
-# here: finished in this workspace. Others would run: the same run is in the reference, an older one exists, or none
-STATES = (HERE, PUBLISHED, "stale", "missing")
+HERE, REFUSED, PUBLISHED = "here", "refused", "published"
+# here: finished in this workspace; refused: diverged there. Others would run: the same run is in the reference, an
+# older one exists, or none
+STATES = (HERE, REFUSED, PUBLISHED, "stale", "missing")
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,14 @@ def plan_runs(job: Job) -> list[Plan]:
         run.title: Plan(run, PUBLISHED if state.name == "done" else state.name, state.reason, estimate)
         for run, state, estimate in zip(job.todo, job.states, job.expected, strict=True)
     }
-    return [todo.get(run.title) or Plan(run, HERE, "", Estimate()) for run in job.planned.runs]
+    refused = {run.title: Plan(run, REFUSED, "diverged before", Estimate()) for run in job.refused}
+    known = refused | todo
+    return [known.get(run.title) or Plan(run, HERE, "", Estimate()) for run in job.planned.runs]
 
 
 def plan_rows(planned: Sequence[Plan]) -> list[dict[str, object]]:
-    """A row for each run; reason: of a stale one; seconds: its estimated duration, null if unknown or finished."""
+    """A row for each run; reason: why it is stale or refused; seconds: its estimated duration, null if unknown or
+    finished."""
     return [
         {
             "experiment": plan.run.experiment,
@@ -73,7 +77,7 @@ def format_plans(job: Job, after: str) -> str:
     for name in names:
         plans = [plan for plan in planned if plan.run.experiment == name]
         counts = [sum(plan.state == state for plan in plans) for state in STATES]
-        todo = [plan for plan in plans if plan.state != HERE]
+        todo = [plan for plan in plans if plan.state not in (HERE, REFUSED)]
         takes = duration_text([plan.run for plan in todo], [plan.estimate for plan in todo])
         lines.append(f"{name:{width}}  " + "  ".join(f"{count or '-':>9}" for count in counts) + f"  {takes}")
     lines += duration_lines(job, after)
@@ -174,7 +178,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         return
     if not args.no_mlflow:
         tracking_uri()  # InputError for a wrong one
-    with Pools(args.fresh_ranks) as pools:
+    with Pools(args.fresh_ranks or args.dry_run) as pools:
         fetch, force = not args.dry_run, args.force
         job = prepare_job(args.experiment, args.overrides, args.scale, force, pools, fetch, args.unpublished)
         builds = builds_page(args.experiment, not args.no_report)
@@ -206,7 +210,7 @@ def draw_sweeps(args: argparse.Namespace) -> None:
     from repro.launch.pool import Pools
     from repro.launch.run import planned_here
 
-    with Pools(args.fresh_ranks) as pools:
+    with Pools(fresh=True) as pools:
         planned = planned_here(args.experiment, args.overrides, args.scale, abs(args.draws), pools, not args.dry_run)
     if not args.dry_run and builds_page(args.experiment, not args.no_report):
         check_page(args.experiment)

@@ -1,7 +1,9 @@
 """Estimated durations of runs, from records of the same or of similar runs; the time until all runs of a command are
 done.
 
-A record's duration is the wall-clock time from `started_at` to `finished_at` of its provenance, in whole seconds.
+A record's duration is the wall-clock time from `started_at` to `finished_at` of its provenance, in whole seconds,
+without the share that others took of its cores where the record knows it. Of several on one machine the shortest
+counts, for a busy machine only makes a run longer.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from datetime import datetime
 from statistics import median
 from typing import Any, NamedTuple
 
+from repro.core.not_none import not_none
 from repro.experiment.run import Run
 from repro.records import kinds
 from repro.records.identity import Identity
@@ -72,8 +75,13 @@ class Workload(NamedTuple):
         return cls(experiment, variant, kind, key, identity.scale, iterations, machine)
 
     def takes_as_long_as(self, other: Workload) -> bool:
-        """Whether another run of the same variant takes as long: the same run, or one of the same scale."""
-        return self.key == other.key or self.scale == other.scale
+        """Whether another run of the same variant takes as long: the same run, or one of the same size."""
+        return self.key == other.key or (self.scale, self.iterations) == (other.scale, other.iterations)
+
+    def likeness(self, other: Workload) -> float:
+        """1 for a run of as many iterations, else the fewer over the more; 0 if unknown."""
+        share = self.share(other)
+        return min(share, 1 / share) if share else 0.0
 
     def share(self, other: Workload) -> float | None:
         """Own iterations divided by those of another run."""
@@ -92,7 +100,7 @@ def _changed_work(identity: Identity) -> str:
 
 
 class Duration(NamedTuple):
-    """Wall-clock seconds of a finished run; working_s: the part spent in iterations."""
+    """Wall-clock seconds of a finished run, as on an idle machine; working_s: the part spent in iterations."""
 
     workload: Workload
     seconds: float
@@ -114,7 +122,8 @@ def run_duration(record: Record) -> Duration | None:
     except (KeyError, TypeError, ValueError):  # records of other people
         return None
     working = min(record.wall.get("total_s", 0.0), seconds)
-    return Duration(Workload.finished(record), seconds, working)
+    own = 1 - (record.cpu_taken_share or 0.0)
+    return Duration(Workload.finished(record), max(own * seconds, LEAST_S), own * working)
 
 
 class Forecast:
@@ -129,20 +138,29 @@ class Forecast:
             self._like.setdefault((work.experiment, work.kind, work.machine), []).append(each)
 
     def of(self, planned: Workload) -> Estimate:
-        """From the latest record of the same run; else of its variant at another size, scaled by iterations; else from
-        runs of that kind in the experiment on this class of machine, if these agree (`AGREE`).
+        """From records of the same run; else of its variant at the nearest other size, scaled by iterations; of both
+        those on the machine of the latest. Else from runs of that kind in the experiment on this class of machine, if
+        these agree (`AGREE`).
 
         None of a probe at another size: nothing says how its duration changes.
         """
         variant = self._of_variant.get((planned.experiment, planned.variant), [])
         if same := [each for each in variant if planned.takes_as_long_as(each.workload)]:
-            return Estimate(same[-1].seconds, SAME, same[-1].workload.machine)
-        if variant and (seconds := variant[-1].of(planned)):
-            return Estimate(seconds, SIZE, variant[-1].workload.machine)
+            return Estimate(shortest_on_last_machine(same, planned), SAME, same[-1].workload.machine)
+        if sized := [each for each in variant if each.of(planned)]:
+            nearest = max(map(planned.likeness, (each.workload for each in sized)))
+            sized = [each for each in sized if planned.likeness(each.workload) == nearest]
+            return Estimate(shortest_on_last_machine(sized, planned), SIZE, sized[-1].workload.machine)
         like = self._like.get((planned.experiment, planned.kind, planned.machine), [])
         times = [seconds for each in like if (seconds := each.of(planned))]
         agreed = agreed_median(times)
         return Estimate(most_s=max(times, default=None)) if agreed is None else Estimate(agreed, LIKE, planned.machine)
+
+
+def shortest_on_last_machine(durations: Sequence[Duration], planned: Workload) -> float:
+    """The least duration for a planned run, by those on the machine of the latest."""
+    machine = durations[-1].workload.machine
+    return min(not_none(each.of(planned)) for each in durations if each.workload.machine == machine)
 
 
 def agreed_median(times: Sequence[float]) -> float | None:
@@ -223,6 +241,7 @@ class Remaining:
     cores: int = 1
     _started: dict[str, float] = field(default_factory=dict)
     _ended: dict[str, float] = field(default_factory=dict)  # seconds that the run lasted
+    _failed: set[str] = field(default_factory=set)
     # the first share of its iterations that the run reported, above 0 if it was resumed, and when
     _first: dict[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -232,6 +251,11 @@ class Remaining:
     def done(self, name: str) -> None:
         if name in self._started:
             self._ended[name] = time.monotonic() - self._started.pop(name)
+
+    def failed(self, name: str) -> None:
+        """Its duration tells nothing of the others': it did not do all of its iterations."""
+        self._started.pop(name, None)
+        self._failed.add(name)
 
     def postponed(self, name: str) -> None:
         self._started.pop(name, None)
@@ -260,7 +284,7 @@ class Remaining:
         corrected = {name: run.seconds * factor for name, run in runs.items() if run.seconds is not None}
         totals = corrected | by_speed
         similar = agreed_median([*ended.values(), *by_speed.values()] or [*corrected.values()])
-        whole = {name: totals.get(name, similar) for name in runs if name not in ended}
+        whole = {name: totals.get(name, similar) for name in runs if name not in ended and name not in self._failed}
         return [None if total is None else max(total - active.get(name, 0.0), 0.0) for name, total in whole.items()]
 
     def _left_by_speed(self, name: str, shares: Mapping[str, float]) -> float | None:

@@ -77,13 +77,14 @@ class Progress:
             self._name = name
             self._show()
 
-    def done(self, name: str, line: str) -> None:
-        """A run has finished or failed: print a permanent line."""
+    def done(self, name: str, line: str, failed: bool = False) -> None:
+        """A run has finished, or failed: print a permanent line, unless it is empty."""
         with self._lock:
             self._running.pop(name, None)
-            self._remaining.done(name)
+            (self._remaining.failed if failed else self._remaining.done)(name)
             self._finished += 1
-            self.note(line)
+            if line:
+                self.note(line)
 
     def postponed(self, name: str, line: str) -> None:
         """A run has failed and is tried again later: print a permanent line."""

@@ -15,12 +15,12 @@ from repro.core.terminal import one_line
 from repro.core.worker_processes import usable_cores
 from repro.experiment.arguments import Override, as_overrides, check_arguments
 from repro.experiment.config import check_name, experiment_names, is_file, paper_of
-from repro.experiment.run import Run, Standing, State, run_states
+from repro.experiment.run import Run, Standing, State, finished_like, run_states
 from repro.launch.forecast import Estimate, estimate_runs, total_duration
 from repro.launch.plan import Plan, plan_runs
 from repro.launch.pool import Pools
 from repro.launch.progress import format_duration
-from repro.launch.runner import check_results_folder, run_unfinished
+from repro.launch.runner import check_results_folder, run_unfinished, split_refused
 from repro.records import catalogue
 from repro.records.record import Record
 from repro.records.record_list import Records
@@ -66,12 +66,14 @@ class Job:
     """Planned runs.
 
     todo      runs to execute
+    refused   runs that diverged before, and run again only if forced
     states    the state of each run in `todo`
     expected  estimated time of each run in `todo`
     """
 
     planned: Plan
     todo: list[Run]
+    refused: list[Run]
     states: Sequence[State]
     expected: Sequence[Estimate]
     force: bool
@@ -103,17 +105,17 @@ def prepare_job(
         )
         planned = Plan(left, planned.left_out)
     runs = planned.runs
-    todo = [run for run in runs if force or not run.finished]
-    finished = catalogue.runs(paper_of(experiment)) if todo else []  # imports pandas
+    todo, refused = split_refused([run for run in runs if force or not run.finished], force)
+    finished = finished_like(todo)
     expected = estimate_runs(todo, finished)
     states = run_states(todo, finished)
-    stands = standing_text(len(runs) - len(todo), Standing.of(states))
+    stands = standing_text(len(runs) - len(todo) - len(refused), Standing.of(states), len(refused))
     print(f"{experiment} at scale {scale_text(runs, scale)}: {stands}", file=sys.stderr)
     for reason, count in Counter(state.reason for state in states if state.reason).items():
         print(one_line(f"{count} stale: {reason}"), file=sys.stderr)  # records may come from others
     if others := len(experiment_names(experiment)) - len(experiment_names(experiment, scale)):
         print(f"{others} more experiments run by name or at larger scales", file=sys.stderr)
-    return Job(planned, todo, states, expected, force)
+    return Job(planned, todo, [run for run, _ in refused], states, expected, force)
 
 
 def planned_here(experiment: str, overrides: Sequence[str], scale: str, draws: int, pools: Pools, fetch: bool) -> Plan:
@@ -134,11 +136,13 @@ def say_left_out(planned: Plan) -> None:
         print(f"left out {'some of ' if some else ''}{name}: {reason}", file=sys.stderr)
 
 
-def standing_text(done: int, todo: Standing) -> str:
+def standing_text(done: int, todo: Standing, refused: int = 0) -> str:
     """`7 done, 14 to do: 5 published, 0 stale, 9 missing`. done: runs of the workspace; todo: the states of the others,
-    which run here too if they are published."""
+    which run here too if they are published; refused: how many diverged before."""
     states = f": {todo.done} published, {todo.stale} stale, {todo.missing} missing" if any(todo) else ""
-    return f"{done} done, {sum(todo)} to do{states}"
+    to_do = [f"{sum(todo)} to do{states}"] if any(todo) or not refused else []
+    diverged = [f"{refused} refused (diverged before; --force runs them again)"] if refused else []
+    return ", ".join([f"{done} done", *diverged, *to_do])
 
 
 def duration_text(todo: Sequence[Run], expected: Sequence[Estimate]) -> str:

@@ -51,35 +51,47 @@ def run_unfinished(
 
     A failed run does not stop the others, whether the cause is a fault or an InputError; the first error is returned,
     with the number of failures; TooBusy only without others. A preempted run stops the command, and its error is the
-    one returned. An InputError of a single run is raised. expected: durations by title (`repro.launch.forecast`).
-    pools: the command's, if it has any.
+    one returned. An InputError of a single run is raised. A run that diverged before fails without being begun, unless
+    forced. expected: durations by title (`repro.launch.forecast`). pools: the command's, if it has any.
     """
     check_results_folder()
     tracking = Store(None, results_root()) if track else None  # raises for a wrong URI before anything runs
     finished = [not force and run.finished for run in runs]
-    todo = [run for run, done in zip(runs, finished, strict=True) if not done]
+    todo, refused = split_refused([run for run, done in zip(runs, finished, strict=True) if not done], force)
     for run in compress(runs, finished):
         clean_up(run)
     planned = {run.title: Planned((expected or {}).get(run.title), run.simulated) for run in todo}
     progress = Progress(planned, sys.stderr, usable_cores())
-    if skipped := len(runs) - len(todo):
+    if skipped := sum(finished):
         progress.note(f"{skipped} of {len(runs)} runs are done already (--force runs them again)")
         if edited := sorted({part for run in compress(runs, finished) for part in run.edited}):
             progress.note(
                 f"{', '.join(edited)}: edited since its version, which these runs have (docs/design.md, Keys)"
             )
+    for run, reason in refused:
+        progress.note(f"refused: {run.title}: {reason}")
     mirrors = BestEffort(tracking, progress.note) if tracking else None
     try:
         with contextlib.nullcontext(pools) if pools else Pools() as pools:
             faults = run_all(todo, lambda run, cores: run_one(run, force, progress, mirrors, cores, pools), progress)
     finally:
         progress.close()
+    faults += refused
     failed = None
     if faults:
         run, fault = min(faults, key=lambda each: (not isinstance(each[1], Preempted), isinstance(each[1], TooBusy)))
         others = f" (and {len(faults) - 1} more runs failed)" if len(faults) > 1 else ""
         failed = type(fault)("; ".join([f"{run.label}: {fault}{others}", *remedy_for(run, fault)]))
     return [record for run in runs if (record := store.usable_record(run.folder))], failed
+
+
+def split_refused(unfinished: Sequence[Run], force: bool) -> tuple[list[Run], list[tuple[Run, ReproError]]]:
+    """The runs to execute; and those that diverged before and would again, with that error, unless forced."""
+    refused: list[tuple[Run, ReproError]] = [
+        (run, Diverged(reason)) for run in unfinished if not force and (reason := run.diverged)
+    ]
+    titles = {run.title for run, _ in refused}
+    return [run for run in unfinished if run.title not in titles], refused
 
 
 def run_all(
@@ -109,7 +121,8 @@ def run_all(
                 postponed.append(run)
                 return
             word = "stopped" if isinstance(fault, Preempted) else "failed"
-            progress.done(run.title, f"{word}: {run.title}: {fault}")
+            # of a single run the command's last line says it
+            progress.done(run.title, f"{word}: {run.title}: {fault}" if len(todo) > 1 else "", failed=True)
             faults.append((run, fault))
         finally:
             if shares and share is not None:
@@ -196,8 +209,6 @@ def run_one(
     pools: Pools | None = None,
 ) -> None:
     """Execute one run, from its last checkpoint if there is one, to its summary; cores: of a simulation."""
-    if not force and (reason := run.diverged):
-        raise Diverged(reason)
     progress.starting(run.title)
     testbed = run.config.testbed
     launcher, threads = launch.launcher_for(testbed), testbed.threads_per_rank

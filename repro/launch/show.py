@@ -12,10 +12,9 @@ from repro.experiment import config, inputs
 from repro.experiment.arguments import Override, as_overrides, check_arguments
 from repro.experiment.config import check_name
 from repro.experiment.quoted import Parameter, quoted_with_places, read_hyperparameters
-from repro.experiment.run import Run, Standing, count_states
+from repro.experiment.run import Run, Standing, count_states, finished_like
 from repro.launch.plan import Plan, plan_runs
 from repro.launch.pool import Pools
-from repro.records import catalogue
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,9 @@ def show(
     names, words = config.experiment_names(check_name(experiment)), as_overrides(overrides, seeds)
     # before the runs are planned, because planning imports PyTorch
     composed = {name: config.compose_experiment(name, words, scale) for name in names}
-    with Pools() as pools:
+    with Pools(fresh=True) as pools:  # one helper alone starts sooner than a server for many ranks
         planned = _planned(names, words, scale, draws, pools)
-    finished = [run for paper in dict.fromkeys(name.split("/")[0] for name in names) for run in catalogue.runs(paper)]
+    finished = finished_like(planned.runs)
     shown = []
     for name, resolved in composed.items():
         runs = [run for run in planned.runs if run.experiment == name]

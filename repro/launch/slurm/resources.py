@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from repro import launch
 from repro.experiment import needs
 from repro.experiment.needs import needs_of
-from repro.experiment.run import Run
+from repro.experiment.run import Run, finished_like
 from repro.launch.forecast import estimate_runs, side_by_side
 from repro.launch.slurm.site import Site
 from repro.launch.srun import node_layout, without_nccl
-from repro.records import catalogue
 
 
 @dataclass(frozen=True, order=True)
@@ -81,7 +80,7 @@ def pack_runs(runs: Sequence[Run], site: Site) -> list[Pack]:
     if not site.pack_minutes:
         return [list(runs)] if simulated else [[run] for run in runs]
     cores = site.simulations if simulated else 1
-    estimates = estimate_runs(runs, catalogue.runs(runs[0].config.paper))
+    estimates = estimate_runs(runs, finished_like(runs))
     seconds = [each.most_s if each.seconds is None else each.seconds for each in estimates]
     jobs: list[Pack] = []
     last: list[float] = []  # seconds of the last job's runs; empty if unknown

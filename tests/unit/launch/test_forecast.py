@@ -52,8 +52,19 @@ def test_the_same_run_counts_most_then_its_variant_at_another_size_then_the_expe
     assert estimate_runs([first], [like]) == [Estimate(30.0, LIKE, here)]
     longer = finished(first, 100, scale="full", iterations=5 * first.iterations)
     assert estimate_runs([first], [like, longer]) == [Estimate(60.0, SIZE, "old")]  # 50 s of start, a fifth of the rest
-    same = [finished(first, 40, hour=11), finished(first, 50, hour=10)]
+    shorter = finished(first, 10, scale="full", iterations=int(first.iterations / 5))
+    assert estimate_runs([first], [longer, shorter])[0].by == SIZE
+    more_epochs = finished(first, 100, iterations=5 * first.iterations)
+    assert estimate_runs([first], [more_epochs]) == [Estimate(60.0, SIZE, "old")]
+    same = [finished(first, 40, hour=10), finished(first, 50, hour=11)]
     assert estimate_runs([first], [*same, like, longer]) == [Estimate(40.0, SAME, "old")]
+
+
+def test_what_others_took_of_a_busy_machine_is_left_out(runs):
+    first, *_ = runs
+    taken = {"processes_s": 50.0, "hypervisor_s": 10.0, "available_s": 80.0}
+    busy = finished(first, 100, cpu_taken=taken)
+    assert estimate_runs([first], [busy]) == [Estimate(25.0, SAME, "old")]
 
 
 def test_a_dry_run_scales_by_iterations_as_a_run_does(runs):

@@ -110,6 +110,17 @@ def test_what_is_expected_counts_from_the_start_and_is_corrected_by_what_ended(c
     ]
 
 
+def test_a_run_that_failed_tells_nothing_of_the_others(clock):
+    stream = io.StringIO()
+    with Progress({"a": Planned(100.0), "b": Planned(100.0)}, stream) as shown:
+        shown.begin("a", 100)
+        clock.now += 3
+        shown.done("a", "a diverged", failed=True)
+        clock.now += 10
+        shown.begin("b", 100)
+    assert stream.getvalue().splitlines()[-1] == "2/2 b: iteration 0/100, about 2 min left"
+
+
 def everything(parent: int) -> str:
     """All that was written to the terminal whose other end is closed: one read may return a part of it."""
     parts = []

@@ -46,6 +46,8 @@ def test_the_page_on_python_runs_block_by_block(workspace, capsys):
     assert {record.identity.strategy.name for record in names["records"]} == {"pipe_sgd", "dsync"}
     assert {record.kind for record in names["records"]} == {"simulated"}
     assert "unknown strategy 'pipesgd'" in capsys.readouterr().out
+    assert names["records"][0].identity.variant in names["records"][0]._repr_html_()
+    assert {"variant", "kind", "step_s", "final"} < {*[*repro.frame(names["records"])][:12]}  # what one reads is first
     # what ran stands in the tables, and is not repeated
     mine = repro.results("pipesgd", "origin=workspace")
     assert sorted(mine["strategy"]) == ["dsync", "pipe_sgd"]
@@ -140,6 +142,9 @@ def test_bad_input_is_refused_as_by_the_commands(workspace):
 def test_published_runs_that_run_here_too_are_to_do():
     assert standing_text(0, Standing(19, 0, 14)) == "0 done, 33 to do: 19 published, 0 stale, 14 missing"
     assert standing_text(3, Standing()) == "3 done, 0 to do"
+    assert standing_text(0, Standing(), 1).startswith("0 done, 1 refused") and "to do" not in standing_text(
+        0, Standing(), 1
+    )
 
 
 def test_runs_that_are_the_same_at_another_scale_are_counted():

@@ -185,6 +185,7 @@ def test_a_command_reports_divergence_and_repeats_the_run_only_with_force(tmp_pa
         logs.append(path.read_text())
         last = read_events(path)[-1]
         assert last["event"] == "diverged" and last["reason"] in errors[-1]
+        assert ("1 refused" in err) is (len(errors) == 2) is not ("1 to do" in err)
     assert logs[0] == logs[1] != logs[2], "only the last log has new wall-clock times"
     assert errors[0] == errors[1] == errors[2]
     assert "dsync · virtual · seed 0: diverged: the loss of rank 0 is not finite at step" in errors[0]

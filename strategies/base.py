@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -167,3 +168,10 @@ def set_up(strategy: Strategy, worker: Worker) -> None:
         raise InputError(f"{problem} before it uses self.worker") from error
     if not hasattr(strategy, "worker"):
         raise InputError(f"{problem}, which sets self.worker")
+
+
+def describe_method(strategy: Strategy, name: str) -> str:
+    """`FILE:LINE: exchange of strategy mine`, for an error about what a method does."""
+    code = getattr(inspect.unwrap(getattr(type(strategy), name)), "__code__", None)
+    place = f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
+    return f"{place}{name} of strategy {strategy.name}"

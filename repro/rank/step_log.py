@@ -19,17 +19,13 @@ from repro.rank import meters
 from repro.rank.divergence import NonFinite, divergence_error, find_nonfinite, first_tensor
 from repro.rank.meters import CoreMeter, CoreTimes, cpu_taken
 from repro.records.events import EventLog
-from repro.strategies.base import StepReport, Strategy
+from repro.strategies.base import StepReport, Strategy, describe_method
 from repro.training.clock import Interval
 from repro.training.cuda_timer import Mark
-from repro.training.first_updates import least_sum
+from repro.training.first_updates import describe_undivided
 from repro.training.worker import Worker
 
 # what was summed -> how it is divided
-REMEDIES = {
-    "gradients": "`worker.update(total)` divides by {workers}, or by its `summands`",
-    "weights": 'divide the sum of the workers\' weights, or use `fabric.allreduce(weights, op="mean")`',
-}
 SIGN_OF_LIFE_S = 5.0  # interval of messages to the parent, which ends ranks that are silent for long
 
 
@@ -91,7 +87,7 @@ class StepLog:
         began = self.worker.clock.point()
         report = step()
         if not isinstance(report, StepReport):
-            raise InputError(f"strategy {self.strategy.name}: step() must return a StepReport, not {report!r:.60}")
+            raise InputError(f"{describe_method(self.strategy, 'step')} must return a StepReport, not {report!r:.60}")
         self.unread.append((began, self.worker.clock.point()))
         self.staleness.update(report.staleness)
         if report.loss is not None:
@@ -188,14 +184,10 @@ class StepLog:
         """Warn once, on the screen and in the record, of sums over workers that were not divided."""
         if not self.events:
             return
-        for what, remedy in REMEDIES.items():
-            ratios = [rank.first_updates[what] for rank in ranks if what in rank.first_updates]
-            if ratios and min(ratios) > least_sum(self.worker.workers) and what not in self.warned:
+        lines = describe_undivided([rank.first_updates for rank in ranks], self.worker.workers)
+        for what, line in lines.items():
+            if what not in self.warned:
                 self.warned.add(what)
-                line = (
-                    f"the first updates are {min(ratios):.1f} or more times the workers' {what}, as if a sum of "
-                    f"{self.worker.workers} were not divided; {remedy.format(workers=self.worker.workers)}"
-                )
                 self.events.append("warning", line=line)
                 self.events.flush()  # the run may diverge now
                 print_event("note", line=line)

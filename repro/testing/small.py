@@ -136,6 +136,7 @@ class SmallRun:
     evaluated: list[dict[str, torch.Tensor]] = field(default_factory=list)  # evaluation weights
     counters: list[dict[str, float]] = field(default_factory=list)
     sent_at: list[list[int]] = field(default_factory=list)  # the iterations, from 1, in which the rank sent something
+    first_updates: list[dict[str, float]] = field(default_factory=list)  # `FirstUpdates.ratios`
     steps: int = 0
     exact: bool = True  # repetitions have the same bits
 
@@ -176,8 +177,9 @@ def run(
     else:
         start: Callable[..., list[Any]] = by_nccls_rules if home else virtual.run
         results = start(ranks, lambda fabric: one_rank(fabric, setup), NETWORK, costs)
-    digests, weights, losses, sent, seconds, states, staleness, evaluated, counters, sent_at = map(list, zip(*results))
-    rest = states, staleness, evaluated, counters, sent_at
+    digests, weights, losses, sent, seconds, *others = map(list, zip(*results))
+    states, staleness, evaluated, counters, sent_at, ratios = others
+    rest = states, staleness, evaluated, counters, sent_at, ratios
     return SmallRun(digests, weights, losses, sent, max(seconds), *rest, setup.steps, exact)
 
 
@@ -288,7 +290,8 @@ def one_rank(fabric: Fabric, setup: Setup) -> tuple:
         losses,
         fabric.bytes_sent,
     )
-    return *mine, seconds, state, staleness, weights, counters, sent_at
+    ratios = worker.first_updates.ratios(workers) if setup.arithmetic else {}
+    return *mine, seconds, state, staleness, weights, counters, sent_at, ratios
 
 
 def initial_weights() -> torch.Tensor:

@@ -15,9 +15,14 @@ from repro.core.errors import InputError
 from repro.fabric.sparse.gradients import CODECS
 from repro.testing import real, small
 from repro.testing.nccl import NcclRules
+from repro.training.first_updates import describe_undivided
 
 STEPS, MOST_STEPS = 12, 400  # of a run; more if a strategy exchanges rarely
 STOP = 5  # the earliest iteration of a checkpoint
+UNLIKE_ONE_WORKER = (
+    "Updates take the mean of the workers' gradients (`worker.update(total)` divides a sum), and averages of weights "
+    'are means (`op="mean"`); if the weights are to differ all the same, declare why as `unlike_one_worker`'
+)
 LATE_S = 0.02  # several steps of the tiny model in virtual time
 
 
@@ -80,14 +85,13 @@ class StrategyConformance:
         (workers,) = self.numbers(name, 3)
         steps = self.exchanging(name, workers).steps
         alone, together = (
-            self.run(name, workers=number, steps=steps, optimizer=optimizer, same_data=True).whole
-            for number in (1, workers)
+            self.run(name, workers=number, steps=steps, optimizer=optimizer, same_data=True) for number in (1, workers)
         )
-        differences = small.describe_differences(together, alone, rounding=True)
+        differences = small.describe_differences(together.whole, alone.whole, rounding=True)
+        undivided = "; ".join(describe_undivided(together.first_updates, workers).values())
         assert not differences, (
-            f"{name}, {workers} workers and one on the same minibatches: {'; '.join(differences)}. Updates take "
-            "the mean of the workers' gradients (`worker.update(total)` divides a sum), and averages of weights are "
-            'means (`op="mean"`); if the weights are to differ all the same, declare why as `unlike_one_worker`'
+            f"{name}, {workers} workers and one on the same minibatches: {'; '.join(differences)}. "
+            f"{undivided or UNLIKE_ONE_WORKER}"
         )
 
     def test_state_survives_a_checkpoint(self, name: str) -> None:

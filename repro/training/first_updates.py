@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,6 +13,10 @@ from repro.training.model_shard import ModelShard
 GRADIENTS, WEIGHTS = 3, 100  # updates that are compared; weights: more, because local SGD averages them seldom
 SAMPLE = 4096  # weights whose norm is taken
 LEAST = 1.5  # ratios that tell; rounding and lossy codecs stay far below
+REMEDIES = {
+    "gradients": "`worker.update(total)` divides by {workers}, or by its `summands`",
+    "weights": 'divide the sum of the workers\' weights, or use `fabric.allreduce(weights, op="mean")`',
+}
 
 
 @dataclass
@@ -66,3 +71,17 @@ def least_sum(workers: int) -> float:
     """The ratio above which a gradient or weights are taken for a sum of the workers' that was not divided: no mean is
     longer than the longest of them, and a sum is up to `workers` times as long."""
     return max(LEAST, workers / 2)
+
+
+def describe_undivided(of_ranks: Sequence[Mapping[str, float]], workers: int) -> dict[str, str]:
+    """A line for each of `gradients` and `weights` that look like a sum which was not divided. of_ranks: the ratios of
+    each rank (`FirstUpdates.ratios`)."""
+    lines = {}
+    for what, remedy in REMEDIES.items():
+        ratios = [rank[what] for rank in of_ranks if what in rank]
+        if ratios and min(ratios) > least_sum(workers):
+            lines[what] = (
+                f"the first updates are {min(ratios):.1f} or more times the workers' {what}, as if a sum of {workers} "
+                f"were not divided; {remedy.format(workers=workers)}"
+            )
+    return lines

@@ -18,7 +18,7 @@ from repro.fabric.base import MAIN
 from repro.fabric.collectives import DEFAULT_PIECES
 from repro.fabric.collectives.compressed import CompressedAllreduce, check_codec
 from repro.fabric.option_names import AllreduceName, CodecName
-from repro.strategies.base import StepReport, Strategy
+from repro.strategies.base import StepReport, Strategy, describe_method
 from repro.training.worker import Worker
 
 
@@ -99,8 +99,8 @@ class GradientStrategy(DataParallel):
         mine = self.gradient
         if not isinstance(total, torch.Tensor) or (total.shape, total.dtype) != (mine.shape, mine.dtype):
             raise InputError(
-                f"strategy {self.name}: exchange must return the sum of the workers' gradients, {_described(mine)}; it "
-                f"returned {_described(total)}"
+                f"{describe_method(self, 'exchange')} must return the sum of the workers' gradients, "
+                f"{_described(mine)}; it returned {_described(total)}"
             )
         self.worker.update(total)
         return report

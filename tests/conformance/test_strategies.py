@@ -124,7 +124,7 @@ class TestPlantedFaults:
 
 
 SIGNS = """
-from repro.strategies.shared.data_parallel import GradientStrategy
+from repro.strategies.shared.data_parallel import DataParallel, GradientStrategy
 
 
 class Signs(GradientStrategy):
@@ -142,6 +142,16 @@ class Sums(GradientStrategy):
     def exchange(self, gradient):
         self.worker.fabric.allreduce(gradient)
         return gradient * self.worker.workers
+
+
+class Weights(DataParallel):
+    name = "weights"
+
+    def step(self):
+        loss = self.worker.gradients(self.minibatch())
+        self.worker.update()
+        self.worker.fabric.allreduce(self.worker.model_shard.weights).wait()
+        return self.advanced(loss)
 
 
 class Rounds(GradientStrategy):
@@ -174,10 +184,11 @@ class TestAFileOfOnesOwn:
             except pytest.skip.Exception as skip:
                 assert "NCCL" in str(skip) or "unlike_plain_sgd" in str(skip)
 
-    def test_a_fault_is_named_with_its_entry_and_its_size(self, tmp_path):
-        kit, name = self.kit(tmp_path, "Sums")
+    @pytest.mark.parametrize("which", ["Sums", "Weights"])
+    def test_a_fault_is_named_with_its_entry_and_its_size(self, tmp_path, which):
+        kit, name = self.kit(tmp_path, which)
         kit.test_one_worker_is_plain_sgd(name)
-        message = r"\['a\.0\.weight'\] differs in 30 of 30 elements, by up to [\d.]+.*`unlike_one_worker`"
+        message = r"\['a\.0\.weight'\] differs in 30 of 30 elements, by up to [\d.]+.*a sum of 3 were not divided"
         with pytest.raises(AssertionError, match=message):
             kit.test_workers_on_the_same_data_are_one_worker(name)
 

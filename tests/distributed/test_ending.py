@@ -170,6 +170,7 @@ RIGHT = "super().setup(worker)"
     [
         (RIGHT, "unnamed", ["class Own has no attribute 'name'"]),
         (RIGHT, "1 / (3 - self.iteration)", [".py:11: ZeroDivisionError", "fails again"]),
+        (RIGHT, "return None", [".py:10: exchange of strategy own must return", "NoneType"]),
         (RIGHT, "self.worker.fabric.recv(gradient, 0)", ["deadlock", "fails again"]),
         ("pass", "pass", ["Own.setup does not call super().setup(worker), which sets self.worker"]),
         ("self.worker.rank", "pass", ["Own.setup does not call super().setup(worker) before it uses self.worker"]),

@@ -132,8 +132,11 @@ class Composer:
             if not any(key_of(override) == key for part in parts for override in part):
                 file = config_file("experiment", self.experiment)
                 return InputError(f"{file}: {self.experiment}: defaults: {unknown_name('group', key, GROUPS)}")
-            entries = self._entries_beside(key, parts)
             prefix = key.removesuffix(key.rpartition(".")[2])
+            entries = self._entries_beside(key, parts, prefix)
+            of_testbed = "testbed.inputs."  # an experiment may have some besides these
+            if prefix == "inputs." and not entries and (others := self._entries_beside(key, parts, of_testbed)):
+                prefix, entries = of_testbed, others
             empty = f"'{prefix[:-1]}' has no entries; +{key}=VALUE adds one"
             if (valid := [f"{prefix}{name}" for name in entries]) and key in valid:  # its value is a mapping
                 return InputError(f"{key}: its value has an unknown entry; +{key}.NAME=value adds one")
@@ -162,14 +165,14 @@ class Composer:
             return InputError("configuration: brackets are nested too deeply")
         return InputError(f"configuration: {text}")
 
-    def _entries_beside(self, wrong: str, parts: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """The entries beside a wrong key, in the configuration composed without it."""
+    def _entries_beside(self, wrong: str, parts: Sequence[Sequence[str]], prefix: str) -> dict[str, Any]:
+        """The entries with a prefix (`optimizer.`), in the configuration composed without a wrong key."""
         kept = [without_entries(part, [wrong]) for part in parts]
         try:
             node: Any = self._compose(kept)
         except InputError:
             return {}
-        for step in wrong.split(".")[:-1]:
+        for step in prefix.split(".")[:-1]:
             node = node.get(step, {}) if isinstance(node, dict) else {}
         return node if isinstance(node, dict) else {}
 

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.usefixtures("elsewhere")
     ("override", "words"),
     [
         ("+x=1", ["unknown option 'x'; nearest: "]),
+        ("inputs.beta=1e-9", ["unknown option 'inputs.beta'", "testbed.inputs.beta"]),
         ("+testbed.rank=4", ["unknown option 'testbed.rank'; nearest: testbed.ranks, "]),
         ("~optimizer=1", ["override '~optimizer=1': must be key=value"]),
         ("hydra.run.dir=x", ["unknown option 'hydra.run.dir'"]),
@@ -62,6 +63,7 @@ pytestmark = pytest.mark.usefixtures("elsewhere")
 )
 def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, words):
     on = ["testbed=virtual"] if override.lstrip("+").startswith("testbed.") and "rank" not in override else []
+    on += ["testbed=paper/pipesgd"] if override.startswith("inputs.") else []
     line = error_of(capsys, "show", FIG4, *on, override)
     assert all(word in line for word in words), line
     assert "+x=1" not in line.replace("unknown option 'x'", "") and len(line) < 5000

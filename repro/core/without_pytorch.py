@@ -13,6 +13,7 @@ import inspect
 import json
 import os
 import resource
+import select
 import signal
 import sys
 import threading
@@ -27,6 +28,7 @@ from repro.core import errors
 from repro.core.errors import ReproError
 
 CHECK_S = 2  # CPU seconds of the child
+LONG_S = 1.0  # seconds without a line on the screen that nobody notices
 REPLACED = ("torch", "torchvision")
 # NVIDIA's, those of its small computers, AMD's, and those that Windows lends to Linux
 GPU_DEVICES = ("/dev/nvidia[0-9]*", "/dev/nvhost-gpu", "/dev/kfd", "/dev/dxg")
@@ -38,9 +40,12 @@ class NeedsPyTorch(BaseException):
     """Only PyTorch knows. No Exception, since those of a plugin's code are reported as its author's errors."""
 
 
-def check_early(check: Callable[[], object]) -> None:
+def check_early(check: Callable[[], object], when_long: Callable[[], object] | None = None) -> None:
     """Raise the ReproError that a check would raise, if it can be known without PyTorch; this process does not import
-    what the check imports. Nothing is checked if PyTorch is imported, or if a fork is not safe."""
+    what the check imports. Nothing is checked if PyTorch is imported, or if a fork is not safe.
+
+    when_long: called if the answer takes longer than LONG_S.
+    """
     if is_imported() or threading.active_count() > 1:
         return
     reading, writing = os.pipe()
@@ -50,6 +55,8 @@ def check_early(check: Callable[[], object]) -> None:
     os.close(writing)
     try:
         with open(reading, encoding="utf-8") as answer:
+            if when_long and not select.select([answer], [], [], LONG_S)[0]:
+                when_long()
             found = answer.read()
     finally:
         os.kill(child, signal.SIGKILL)  # it waits for nothing after its answer

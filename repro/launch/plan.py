@@ -11,10 +11,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from repro.core import config_folders, errors, user_cache
-from repro.core.errors import NotHere
+from repro.core.errors import NotHere, some_of
 from repro.core.fields import check_value
 from repro.core.paths import PACKAGE
 from repro.core.processes import safe_environment
@@ -64,8 +65,10 @@ def plan_runs(
     if (answer := user_cache.load_cached("plan", key)) is not None:
         sys.stderr.write(answer["stderr"])
     else:
-        check_early(lambda: check_runs(names, overrides, scale, fetch))
+        announce = cache(lambda: print(f"planning the runs of {some_of(names)} ...", file=sys.stderr, flush=True))
+        check_early(lambda: check_runs(names, overrides, scale, fetch), announce)
         check_quoted(names)
+        announce()
         answer = ask_helper(request, pools)
         if (watched := answer.pop("watched")) is not None:
             user_cache.save_cached("plan", key, answer, watched)

@@ -97,7 +97,7 @@ def run_sweeps(runs: Sequence[Run], force: bool = False) -> int:
             for number in sweeping.missing
         }
         try:
-            _collect(futures)
+            _collect(futures, sum(number != CONFIGURED for each in todo for number in each.missing))
         except BrokenProcessPool:
             raise FaultError("a process of the draws was lost: killed, or stopped (SIGSTOP) and then ended") from None
     return len(futures)
@@ -111,18 +111,24 @@ def _end_stopped(over: threading.Event) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _collect(futures: Mapping[Future, ActiveSweep]) -> None:
+def _collect(futures: Mapping[Future, ActiveSweep], total: int) -> None:
+    """Save what the futures find; total: how many of them are draws, not runs as configured."""
     started = printed = time.monotonic()
+    draws = 0
     for done, future in enumerate(as_completed(futures), start=1):
         sweeping, plain = futures[future], future.result()
-        sweeping.add(Draw(**plain)) if "number" in plain else sweeping.begin(Record.of(plain))
+        if "number" in plain:
+            sweeping.add(Draw(**plain))
+            draws += 1
+        else:
+            sweeping.begin(Record.of(plain))
         now = time.monotonic()
         if done == 1:  # the time until then was spent on starting the processes
             started = printed = now
         elif now - printed > PROGRESS_EVERY_S or done == len(futures):
             printed = now
             left = (now - started) / (done - 1) * (len(futures) - done)
-            print(f"draws  {done} of {len(futures)}, {format_duration(left)} left", file=sys.stderr, flush=True)
+            print(f"draws  {draws} of {total}, {format_duration(left)} left", file=sys.stderr, flush=True)
 
 
 def saved_sweep(run: Run) -> Sweep | None:

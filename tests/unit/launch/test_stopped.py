@@ -50,7 +50,7 @@ def test_a_stopped_worker_of_a_sweep_is_ended(monkeypatch):
 
 
 def test_a_lost_worker_of_a_sweep_is_one_line(tmp_path, monkeypatch, capsys):
-    def broken(_):
+    def broken(*_):
         raise BrokenProcessPool("one was terminated abruptly")
 
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))

@@ -184,7 +184,8 @@ def _rows(
     content = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(table)).read(columns)
     if experiments is None:
         return list(content.to_pylist())
-    rows, start = [], 0  # of slices, since `take` and `filter` import pyarrow.compute
+    rows: list[dict[str, Any]] = []  # of slices, since `take` and `filter` import pyarrow.compute
+    start = 0
     for experiment, names in groupby(content["run"].to_pylist(), lambda name: name.partition("/")[0]):
         length = len([*names])
         rows += content.slice(start, length).to_pylist() if experiment in experiments else []

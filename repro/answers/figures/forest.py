@@ -51,10 +51,10 @@ def draw_forest(rows: pd.DataFrame, title: str, width: float = looks.WIDTH) -> A
     starts = groups.ne(groups.shift()) & groups.ne("")  # a line with the name of the group stands before these rows
     shown = _over_the_papers(rows).assign(place=[n + heads for n, heads in enumerate(starts.cumsum())])
     heads = dict(zip(shown["place"][starts] - 1, groups[starts], strict=True))
-    lines = len(shown) + len(heads)
+    lines = max(len(shown) + len(heads), 2)  # with one the names of the columns, a line above, would need all room
     wide = width >= looks.WIDTH
     title = looks.fit_text(title, width - 0.2, TITLE)
-    height = (ROW if wide else CARD) * (max(lines, 2) + 1) + 0.5 + 0.2 * (title.count("\n") + 1)
+    height = (ROW if wide else CARD) * (lines + 1) + 0.5 + 0.2 * (title.count("\n") + 1)
     figure, axis = plt.subplots(figsize=(width, height), layout="constrained")
     colours = _draw_marks(axis, shown)
     size = SIZE if wide else CARD_SIZE

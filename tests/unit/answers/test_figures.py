@@ -14,6 +14,8 @@ import yaml
 from repro.answers.claims import verdict
 from repro.answers.figures import drawing, looks
 from repro.answers.figures import specification as figures
+from repro.answers.figures.forest import draw_forest
+from repro.answers.pages.writing import lay_out
 from repro.core.errors import InputError
 from repro.core.paths import REPORTS
 from repro.reports.recommend.figures import COLOURS
@@ -210,3 +212,13 @@ def test_a_narrow_figure_has_its_panels_below_each_other_and_shows_the_same(tmp_
     lines = [sorted(tuple(line.get_ydata()) for axis in axes for line in axis.lines) for axes in (wide, narrow)]
     assert lines[0] == lines[1] and all(lines)
     assert [[text.get_text() for text in each.legends[0].get_texts()] for each in made] == 2 * [["A", "B"]]
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_picture_of_a_single_headline_has_room_for_its_axis():
+    """As of a new paper with one claim."""
+    row = {"claim": "It is faster", "short": "C1. It is faster", "unit": "x", "paper_low": 1.2, "paper_high": 1.2}
+    row |= {"low": 1.6, "ours": 1.7, "high": 1.8, "heading": "larger", "verdict": "larger", "kind": "simulated"}
+    row |= {"own": True, "printed": "1.2x", "number": "1.70x (1.63 to 1.76)"}
+    for width in (looks.WIDTH, 3.3):
+        lay_out(draw_forest(pd.DataFrame([row]), "Faster", width))

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from repro.answers.claims.causes import judge_causes, number_with, read_causes
+from repro.answers.claims.causes import claim_statuses, judge_causes, number_with, read_causes
 from repro.answers.claims.claims import Reason
 from repro.answers.claims.drawn import Drawn, Sweeps
 from repro.answers.claims.evidence import ClaimEvaluator, claims_of
-from repro.answers.claims.stats import format_number
+from repro.answers.claims.stats import TIMES, format_number
 from repro.answers.figures import ladder
 from repro.answers.pages import wording
 from repro.answers.pages.cause_section import CauseSection
@@ -98,6 +98,9 @@ def test_tested_causes_that_exclude_each_other_are_rivals(tmp_path):
     assert [step.status for step in both] == ["rival", "rival"]
     one = statuses(read(tmp_path, CAUSE, other), ours=miss, cause_copies=hit, cause_other=miss)
     assert [step.status for step in one] == ["tested", "no fit"]  # what does not fit excludes nothing
+    fits, misses = one[0], replace(one[1], cause=one[0].cause)  # of two claims of one cause
+    for steps in ((fits, misses), (misses, fits)):
+        assert claim_statuses(steps)["cause-copies", SECOND] == "tested"  # a second number's, in any order
 
 
 def test_the_ladder_says_the_number_that_its_axis_does_not_reach(tmp_path):
@@ -105,11 +108,12 @@ def test_the_ladder_says_the_number_that_its_axis_does_not_reach(tmp_path):
     far = replace(step, headline=replace(step.headline, with_cause=1000.0))
     section = CauseSection("pipesgd", [far], {OURS: 1}, Files("pipesgd", tmp_path), label)
     ours, cause = section.rungs()
-    assert cause["text"] == f"{CAUSE['short']}: {format_number(cause['end'], 2)} times" and cause["end"] > ladder.MOST
+    far_away = f"{format_number(cause['end'], 2)} times the paper's (1,000{TIMES})"
+    assert cause["text"] == f"{CAUSE['short']}: {far_away}" and cause["end"] > ladder.MOST
     assert ours["low"] < 1 < ours["high"]  # the paper prints a range
     near = replace(step, headline=replace(step.headline, without=1000.0))
     _, cause = CauseSection("pipesgd", [near], {OURS: 1}, Files("pipesgd", tmp_path), label).rungs()
-    assert cause["text"] == f"{CAUSE['short']}: from {format_number(cause['start'], 2)} times"
+    assert cause["text"] == f"{CAUSE['short']}: from {far_away}"
 
 
 def label(claim):

@@ -34,7 +34,13 @@ from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, Number, Text, check_fields
 from repro.records.kinds import SIMULATED, OfTestbed
 
-TESTED, RIVAL, NO_FIT, IMPLIED, CONJECTURE = STATUSES = ("tested", "rival", "no fit", "implied", "conjecture")
+TESTED, RIVAL, IMPLIED, NO_FIT, CONJECTURE = STATUSES = (
+    "tested",
+    "rival",
+    "implied",
+    "no fit",
+    "conjecture",
+)  # surest first
 Predictions = dict[Text, Number]  # claim -> our number with the cause
 
 
@@ -196,6 +202,17 @@ def _number(claim: Claim, kind: str, evaluator: ClaimEvaluator) -> float | None:
     """Our number for a claim with every input at its best guess."""
     group = evaluator.runs_for(claim, kind)
     return None if group is None else median_or_none(outcome_of(claim, group).values.values())
+
+
+def claim_statuses(steps: Sequence[Step]) -> dict[tuple[str, str], str]:
+    """(experiment of a cause, claim) -> the cause's status for this claim; of a claim that is only a second number the
+    surest of the steps that have it."""
+    run = [step for step in steps if step.cause.experiment]
+    surest_last = sorted(run, key=lambda step: -STATUSES.index(step.status))
+    seconds = {
+        (step.cause.experiment or "", each.claim.id): step.status for step in surest_last for each in step.second
+    }
+    return seconds | {(step.cause.experiment or "", step.headline.claim.id): step.status for step in run}
 
 
 def steps_of_paper(paper: str, evaluator: ClaimEvaluator) -> list[Step]:

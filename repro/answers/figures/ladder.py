@@ -1,9 +1,8 @@
-"""The ladder from our number to the paper's: a row for ours, then one for each cause, with an arrow from the number
-without it to the number with it."""
+"""The ladder from our number to the paper's: a row for ours, then one for each cause, with a line from the number
+without it, a bar, to the number with it, a mark."""
 
 from __future__ import annotations
 
-import math
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -49,17 +48,15 @@ def draw_ladder(rows: pd.DataFrame, width: float = looks.WIDTH) -> Any:
     sns.scatterplot(shown, x="end", y="place", hue="status", palette=colours, style="status", markers=markers, s=26,
                     linewidth=0, ax=axis)  # fmt: skip
     shown["start"] = shown["start"].clip(1 / MOST, MOST)
-    axis.scatter(shown["start"], shown["place"], s=0)  # the axis reaches where arrows begin
+    of_rows = [colours[status] for status in shown["status"]]
+    axis.scatter(shown["start"], shown["place"], marker="|", s=70, c=of_rows, linewidth=1.5)
+    axis.hlines(shown["place"], shown["start"], shown["end"], colors=of_rows, linewidth=1.5)
     axis.set(ylim=(ends[-1], 0), ylabel="")
     axis.set_xlabel(looks.fit_text("our number over the paper's (dashed: the same)", (1 - NAME) * width - 0.5))
     finish_ratio_axis(axis, ticks=max(3, int(0.85 * width)))  # with 2 an axis from 0.1 to 10 has 1 alone
     least, most = axis.get_xlim()
     low, high = shown["low"].fillna(least).clip(least, most), shown["high"].fillna(most).clip(least, most)
     axis.barh(shown["place"], high - low, heights, low, color="0.92", linewidth=0, zorder=-1)
-    for row in shown.to_dict("records"):
-        if not math.isnan(row["start"]) and row["start"] != row["end"]:
-            arrow = {"arrowstyle": "->", "color": colours[row["status"]], "linewidth": 1.5}
-            axis.annotate("", (row["end"], row["place"]), (row["start"], row["place"]), arrowprops=arrow)
     axis.set_yticks(shown["place"], names)
     for label, status in zip(axis.get_yticklabels(), shown["status"], strict=True):
         label.set_fontweight("bold" if status == "ours" else "normal")

@@ -11,7 +11,8 @@ import pandas as pd
 
 from repro.answers.claims.causes import IMPLIED, RIVAL, TESTED, Comparison, Step
 from repro.answers.claims.claims import Claim
-from repro.answers.claims.stats import DASH, TIMES, format_number
+from repro.answers.claims.stats import DASH, TIMES
+from repro.answers.claims.verdict import factor_text
 from repro.answers.figures import ladder
 from repro.answers.pages import wording
 from repro.answers.pages.cells import fit_cell, frame_of_cells
@@ -45,11 +46,11 @@ class CauseSection:
             return Markdown("")
         drawn = rows["status"][rows["status"] != ""].value_counts()
         counts = ", ".join(f"{count} {status}" for status, count in drawn.items())
-        alt = f"A row for our number of each claim, and one for each cause: {counts}, with an arrow to the number."
+        alt = f"A row for our number of each claim, and one for each cause: {counts}, with a line to the number."
         caption = (
-            "An arrow goes from our number without a cause to that with it (without a run: as predicted), inputs at "
-            "their best guess, where headlines may show the median draw. Grey: the paper's number with its tolerance. "
-            "An arrow that begins elsewhere has another kind of number, or (+) another cause."
+            "A line goes from our number without a cause (bar) to that with it (mark; without a run: as predicted), "
+            "inputs at their best guess, where headlines may show the median draw. Grey: the paper's number with its "
+            "tolerance. A line that begins elsewhere has another kind of number, or (+) another cause."
         )
         return self.files.picture(partial(ladder.draw_ladder, rows), "", "ladder", fit_cell(alt), caption, rows)
 
@@ -63,17 +64,17 @@ class CauseSection:
             ends_of = {"low": low, "high": high}
             kind = steps[0].cause.kind
             ours = f"C{self.numbers[name]}. {self.label(steps[0].headline.claim)} ({kind})"
-            yield {"text": self._rung(ours, first / by), "start": math.nan, "end": first / by, "status": "", **ends_of}
+            first_row = self._rung(ours, steps[0].headline, first)
+            yield {"text": first_row, "start": math.nan, "end": first / by, "status": "", **ends_of}
             above = ""
             for step in steps:
                 start, end = step.headline.without, step.headline.with_cause
-                reached = (step.headline.predicted if end is None else end) / by
-                begins = math.nan if start is None else start / by
+                reached = step.headline.predicted if end is None else end
                 name, above = self._name_of(step, above), step.cause.id
                 yield {
-                    "text": self._rung(name, reached, begins),
-                    "start": begins,
-                    "end": reached,
+                    "text": self._rung(name, step.headline, reached, start),
+                    "start": math.nan if start is None else start / by,
+                    "end": reached / by,
                     "status": step.status,
                     **ends_of,
                 }
@@ -86,9 +87,10 @@ class CauseSection:
         return f"+ {cause.short}" if cause.after == above else f"{self.shorts[cause.after]} + {cause.short}"
 
     @staticmethod
-    def _rung(name: str, reached: float, begins: float = math.nan) -> str:
-        """The name of a row, with the ends of its arrow that the axis does not reach: `name: from 276 times`."""
-        begun, ended = map(_beyond_axis, (begins, reached))
+    def _rung(name: str, comparison: Comparison, reached: float, begins: float | None = None) -> str:
+        """The name of a row, with the ends of its line that the axis does not reach: `name: from 276 times the paper's
+        (14,700×)`."""
+        begun, ended = ("" if end is None else _beyond_axis(comparison, end) for end in (begins, reached))
         texts = [f"from {begun}" * bool(begun), f"to {ended}" if begun and ended else ended]
         return ": ".join(filter(None, [name, " ".join(filter(None, texts))]))
 
@@ -164,18 +166,21 @@ class CauseSection:
         return f"{missing}`repro run {self.paper}/{step.cause.experiment}`."
 
 
-def _beyond_axis(over: float) -> str:
-    """`276 times`: a number over the paper's that the ladder's axis does not reach; "" for others and for NaN."""
-    if math.isnan(over) or ladder.axis_reaches(over):
+def _beyond_axis(comparison: Comparison, number: float) -> str:
+    """`276 times the paper's (14,700×)`: a number that the ladder's axis does not reach; "" for others."""
+    over = number / comparison.claim.paper.middle()
+    if ladder.axis_reaches(over):
         return ""
-    return f"{format_number(over, 2)} times" if over > 0 else "below 0"
+    return f"{factor_text(over)} ({in_unit(comparison, number)})" if over > 0 else "below 0"
 
 
 def shown(comparison: Comparison, which: str) -> str:
     """One of the numbers in the unit of the paper's; a dash without it."""
     number_of = getattr(comparison, which)
-    if number_of is None:
-        return DASH
-    paper = comparison.claim.paper
-    unit = {"x": TIMES, "%": " %"}.get(paper.unit, "")
-    return f"{wording.value(paper, number_of, comparison.claim.about)}{unit}"
+    return DASH if number_of is None else in_unit(comparison, number_of)
+
+
+def in_unit(comparison: Comparison, number: float) -> str:
+    """A number of ours in the unit of the paper's."""
+    unit = {"x": TIMES, "%": " %"}.get(comparison.claim.paper.unit, "")
+    return f"{wording.value(comparison.claim.paper, number, comparison.claim.about)}{unit}"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from repro.answers.claims.causes import Step, steps_of_paper
+from repro.answers.claims.causes import Step, claim_statuses, steps_of_paper
 from repro.answers.claims.claims import PLACEHOLDER, File, Finding
 from repro.answers.claims.decisive import group_by_claim
 from repro.answers.claims.evaluate import ClaimVerdict
@@ -137,12 +137,7 @@ class PaperPage:
 
     @cached_property
     def claims(self) -> ClaimTables:
-        statuses = {
-            (step.cause.experiment, each.claim.id): step.status
-            for step in self.steps
-            if step.cause.experiment
-            for each in (*step.second, step.headline)
-        }
+        statuses = claim_statuses(self.steps)
         return ClaimTables(self.paper, self.file, self.by_claim, self.results.experiments, self.files, statuses)
 
     @cached_property

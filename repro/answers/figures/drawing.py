@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ROW_LETTERS = 12  # per inch, in the name of a row of panels
 TICK = 0.45  # inches that the label of a tick takes
 NAME = 0.4  # of a narrow figure's width, for the names on y
-NAMES_ON_Y = ("dot", "stack")  # kinds of narrow figures that have them
+NAMES_ON_Y = ("bar", "dot", "stack")  # kinds of figures that have them
 STACK = 4  # panels in one column of a narrow figure; more stand in two
 VIEW, PANEL = "view", "panel"  # columns: of a figure's views; of panels in one column
 REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "linestyle": "--"}
@@ -60,11 +60,10 @@ def _viewed(figure: Figure, shown: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stacked(figure: Figure, rows: pd.DataFrame, width: float) -> tuple[Figure, pd.DataFrame]:
-    """The figure and its rows with all panels below each other, named by row and column, with stacked bars from left to
-    right and room for names on y."""
+    """The figure and its rows with all panels below each other, named by row and column, with room for names on y."""
     import pandas as pd
 
-    from repro.answers.figures.marks import LEFT, LINE, names_below
+    from repro.answers.figures.marks import LINE
 
     changes: dict[str, Any] = {"row": None, "col": None, "wrap": None}
     changes |= {"share_x": figure.share_x is True, "share_y": figure.share_y is True}
@@ -74,16 +73,11 @@ def _stacked(figure: Figure, rows: pd.DataFrame, width: float) -> tuple[Figure, 
         rows = rows.assign(**{PANEL: pd.Categorical(names, in_order, ordered=True)})
         in_two = len(in_order) > STACK and figure.kind not in (*NAMES_ON_Y, "box") and not figure.panel_y
         changes |= {"col": PANEL, "wrap": 2} if in_two else {"row": PANEL}
-    if figure.kind == "stack":
-        turned = {"x": figure.y, "y": figure.x, "share_x": changes["share_y"], "share_y": changes["share_x"]}
-        changes |= turned | {"log": figure.log.translate(str.maketrans("xy", "yx"))}
     if figure.kind in NAMES_ON_Y:
-        on_y = rows[str(changes.get("y", figure.y))].cat.categories
-        lines = len(on_y) * max(name.count("\n") + 1 for name in on_y)
+        on_y = rows[str(figure.y)].cat.categories
+        bars = rows[figure.hue].nunique() if figure.kind == "bar" and figure.hue else 1
+        lines = len(on_y) * max(bars, *(name.count("\n") + 1 for name in on_y))
         changes["height"] = max(figure.height if figure.kind == "dot" else 0, lines * LINE + 0.8)
-    elif changes["share_x"] and figure.kind == "bar":  # each panel has the names below it
-        on_x = rows[figure.x].cat.categories
-        changes["height"] = figure.height + names_below(on_x, (width - LEFT) / len(on_x))[2]
     return figure.model_copy(update=changes), rows
 
 
@@ -93,7 +87,7 @@ def _named(
     """The rows with display names in the columns of names, as ordered categories; column -> name -> look."""
     from pandas.api.types import is_numeric_dtype
 
-    along = str(figure.y) if figure.kind == "dot" else figure.x
+    along = str(figure.y) if figure.kind in NAMES_ON_Y else figure.x
     on_numbers = figure.kind in ("scatter", "hist", "gantt") or (
         figure.kind == "line" and is_numeric_dtype(shown[along])
     )
@@ -257,7 +251,7 @@ def _legend(
     if first.legend_:
         shown = dict(zip((text.get_text() for text in first.legend_.texts), first.legend_.legend_handles, strict=True))
         first.legend_.remove()
-    along = figure.y if figure.kind == "dot" else figure.x
+    along = figure.y if figure.kind in NAMES_ON_Y else figure.x
     wanted = list(hues) if len(hues) > 1 and figure.hue != along else []
     wanted += [name for name in styles if figure.style not in (None, figure.hue)]
     handles = {name: shown[name] for name in wanted if name in shown}

@@ -8,7 +8,7 @@ drawn.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,22 +17,20 @@ import pandas as pd
 import seaborn as sns
 
 from repro.answers.claims.stats import format_number
-from repro.answers.figures.looks import DASHES, SPARE, WIDTH, Look, display_name, fit_text
+from repro.answers.figures.looks import DASHES, LETTERS, SPARE, WIDTH, Look, display_name
 
 if TYPE_CHECKING:
     from repro.answers.figures.specification import Figure
 
 LINE = 0.17  # inches, of a line of a name
-VALUE = 0.3  # inches, of a number above a bar
 LEFT = 0.85  # inches beside an axis, for its ticks and label
-LETTERS = 12.5  # of a name below an axis, in an inch
 RANGE: dict[str, Any] = {"linewidth": 4, "solid_capstyle": "butt"}  # of a range without a point
 MARKER = 5  # points
 EDGE: dict[str, Any] = {"linewidth": 0.4, "edgecolor": "white"}  # sets apart what lies close together
 BOX = 0.84  # height of a box of a Gantt chart, whose rows are 1 apart
 DIGIT = 0.012  # width of a digit in it, as a share of the axis of a wide figure
 NUMBER = 8.0  # points, of a number in a box
-ABOVE: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "bottom", "size": "small"}
+BEHIND: dict[str, Any] = {"textcoords": "offset points", "ha": "left", "va": "center", "size": "small"}
 
 
 @dataclass(frozen=True)
@@ -84,73 +82,44 @@ ESTIMATE: dict[str, Any] = {"estimator": POINT, "errorbar": ENDS}
 
 
 def draw_bar(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
-    each = points_and_ends(figure, rows, figure.x, str(figure.y))
-    sns.barplot(each, x=figure.x, y=figure.y, **ESTIMATE, **looks.by_hue,
+    """Names on y, a bar a hue, with its number behind it."""
+    each = points_and_ends(figure, rows, str(figure.y), figure.x)
+    sns.barplot(each, x=figure.x, y=figure.y, orient="y", **ESTIMATE, **looks.by_hue,
                 err_kws={"color": "0.25", "linewidth": 1.2}, capsize=0.3, gap=0.08, saturation=1, width=0.84,
                 legend=legend, ax=axis)  # fmt: skip
-    drawn = [line for line in axis.lines if not np.isnan(line.get_ydata()).all()]
-    ends = {round(float(np.nanmean(line.get_xdata())), 6): np.nanmax(line.get_ydata()) for line in drawn}
-    names = rows[figure.x].cat.categories
-    turned = 90 if _room(axis, names) < VALUE * max(1, len(looks.hues)) else 0
-    axis.margins(y=0.2 if turned and figure.values else 0.05)
+    drawn = [line for line in axis.lines if not np.isnan(line.get_xdata()).all()]
+    ends = {round(float(np.nanmean(line.get_ydata())), 6): np.nanmax(line.get_xdata()) for line in drawn}
+    axis.margins(x=0.15 if figure.values else 0.05)
     for box in axis.patches if figure.values else ():
-        if box.get_height() > 0:
-            middle = box.get_x() + box.get_width() / 2
-            top = max(box.get_height(), ends.get(round(middle, 6), 0))
-            axis.annotate(format_number(box.get_height(), 2), (middle, top), xytext=(0, 4), rotation=turned, **ABOVE)
-    _wrap_names(axis, names)
+        if box.get_width() > 0:
+            middle = box.get_y() + box.get_height() / 2
+            right = max(box.get_width(), ends.get(round(middle, 6), 0))
+            axis.annotate(format_number(box.get_width(), 2), (right, middle), xytext=(3, 0), **BEHIND)
+    _list_names(axis, rows[str(figure.y)].cat.categories)
 
 
 def draw_stack(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
-    """Names on x; on a phone on y, where each has a line."""
-    upright = rows[figure.x].dtype == "category"
-    along, values = (figure.x, str(figure.y)) if upright else (str(figure.y), figure.x)
-    medians = rows.groupby([along, str(figure.hue)], observed=True)[values].median().reset_index()
-    sns.histplot(medians, **{"x" if upright else "y": along}, weights=values, multiple="stack", discrete=True,
-                 shrink=0.75, alpha=1, **EDGE, hue_order=[*looks.hues][::-1], **looks.by_hue, legend=bool(legend),
-                 ax=axis)  # fmt: skip
-    names = rows[along].cat.categories
-    tops = medians.groupby(along, observed=False)[values].sum()
-    first = rows.groupby(along, observed=False).first()
-    texts = list(first[figure.text].fillna("")) if figure.text else []
-    if not upright:
-        for place, text in enumerate(texts):
-            beside = ABOVE | {"ha": "left", "va": "center"}
-            axis.annotate(text, (tops.iloc[place], place), xytext=(2, 0), **beside)
-        axis.margins(x=0.6 if figure.text else 0.05)
-        axis.set_yticks(range(len(names)), names)
-        axis.set_ylim(len(names) - 0.5, -0.5)
-        axis.grid(False, axis="y")
-        return
+    """Names on y, a bar each, with its text behind it."""
+    along = str(figure.y)
+    medians = rows.groupby([along, str(figure.hue)], observed=True)[figure.x].median().reset_index()
+    sns.histplot(medians, y=along, weights=figure.x, multiple="stack", discrete=True, shrink=0.75, alpha=1, **EDGE,
+                 hue_order=[*looks.hues][::-1], **looks.by_hue, legend=bool(legend), ax=axis)  # fmt: skip
     if figure.text:
-        wrapped = [fit_text(text, _room(axis, names), LETTERS) for text in texts]
-        turned = any(len(line) > _room(axis, names) * LETTERS for text in wrapped for line in text.split("\n"))
-        for place, text in enumerate(texts if turned else wrapped):
-            axis.annotate(text, (place, tops.iloc[place]), xytext=(0, 2), rotation=90 if turned else 0, **ABOVE)
-        axis.margins(y=0.9 if turned else 0.3)
-    _wrap_names(axis, names)
+        tops = medians.groupby(along, observed=False)[figure.x].sum()
+        texts = list(rows.groupby(along, observed=False).first()[figure.text].fillna(""))
+        for place, text in enumerate(texts):
+            axis.annotate(text, (tops.iloc[place], place), xytext=(2, 0), **BEHIND)
+        room = (axis.figure.get_figwidth() - LEFT) / axis.get_gridspec().ncols - LEFT
+        longest = max(map(len, texts)) / LETTERS
+        axis.margins(x=longest / max(room - longest, 0.3 * room))
+    _list_names(axis, rows[along].cat.categories)
 
 
-def _room(axis: Any, names: pd.Index) -> float:
-    """The inches that each of the names below an axis has."""
-    return (axis.figure.get_figwidth() - LEFT) / axis.get_gridspec().ncols / max(1, len(names))
-
-
-def _wrap_names(axis: Any, names: pd.Index) -> None:
-    """Write the names below an axis (`names_below`)."""
-    texts, turned, _ = names_below(names, _room(axis, names))
-    axis.set_xticks(range(len(names)), texts, rotation=90 if turned else 0)
-    axis.grid(False, axis="x")
-
-
-def names_below(names: Iterable[Any], room: float) -> tuple[list[str], bool, float]:
-    """(names wrapped to the inches that each has below an axis, whether they are turned instead, because a word is
-    longer, how many inches high they are)"""
-    wrapped = [fit_text(str(name), room, LETTERS) for name in names]
-    lines = [text.split("\n") for text in wrapped]
-    if all(len(line) <= 1.05 * room * LETTERS for each in lines for line in each):
-        return wrapped, False, LINE * max(map(len, lines), default=0)
-    return [str(name) for name in names], True, max(len(str(name)) for name in names) / LETTERS
+def _list_names(axis: Any, names: pd.Index) -> None:
+    """Write the names left of an axis, the first on top."""
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.grid(False, axis="y")
 
 
 def draw_dot(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:
@@ -181,8 +150,7 @@ def draw_dot(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend
             sns.pointplot(middles, **common, markers="", err_kws=RANGE, legend=False)
     for place in range(1, len(names)):
         axis.axhline(place - 0.5, color="0.93", linewidth=0.7, zorder=0)
-    axis.set_ylim(len(names) - 0.5, -0.5)
-    axis.grid(False, axis="y")
+    _list_names(axis, names)
 
 
 def draw_line(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, legend: Any) -> None:

@@ -56,8 +56,8 @@ class View(Model):
 class Figure(Shown):
     """A figure.
 
-    kind: `bar` (names on x), `dot` (names on y, numbers on x), `line`, `scatter`, `hist`, `box`; `stack`: bars stacked
-    by `hue`, with `text` above; `gantt`: boxes from `x` to `end` in the row `y`, with `text` inside.
+    kind: `bar` and `dot` (names on y, numbers on x), `line`, `scatter`, `hist`, `box`; `stack`: bars stacked by `hue`,
+    with `text` behind; `gantt`: boxes from `x` to `end` in the row `y`, with `text` inside.
     `reports/palette.yaml` defines colours, markers, dashes, display names and their order.
 
     Bars, dots and lines show medians over the rows at the same place, with their range; with `interval`, the columns
@@ -87,7 +87,7 @@ class Figure(Shown):
     at: dict[Literal["x", "y"], float | dict[str, float | list[str]]] = Field(default_factory=dict)
     diagonal: bool = False  # a line at x = y
     limits: dict[Literal["x", "y"], Range] = Field(default_factory=dict)
-    values: bool = True  # numbers above bars
+    values: bool = True  # numbers behind bars
     labels: dict[str, str] = Field(default_factory=dict)  # column -> label of its axis, with the unit
     panel_x: dict[str, str] = Field(default_factory=dict)  # value of col or row -> label of that panel's axis
     panel_y: dict[str, str] = Field(default_factory=dict)

@@ -27,7 +27,7 @@ ROWS = pd.DataFrame(
     [(kind, variant, seed, of * (1 + seed) * (2 if kind == "simulated" else 1)) for kind, (variant, of), seed in CELLS],
     columns=["kind", "variant", "seed", "step_s"],
 )
-FIGURE = {"title": "Steps", "alt": "Bars", "kind": "bar", "table": "runs", "x": "variant", "y": "step_s", "hue": "kind",
+FIGURE = {"title": "Steps", "alt": "Bars", "kind": "bar", "table": "runs", "x": "step_s", "y": "variant", "hue": "kind",
           "labels": {"step_s": "seconds"}}  # fmt: skip
 TABLE = {"title": "T", "table": "runs"}
 
@@ -50,42 +50,42 @@ def drawn(spec, rows=ROWS):
 
 def test_bars_are_medians_over_seeds(tmp_path):
     made = drawn(figure(tmp_path))
-    heights = sorted(bar.get_height() for bar in made.axes[0].patches if bar.get_height())
-    assert heights == pytest.approx([1.0, 2.0, 2.0, 4.0])
-    assert made.axes[0].get_ylabel() == "seconds"
+    lengths = sorted(bar.get_width() for bar in made.axes[0].patches if bar.get_width())
+    assert lengths == pytest.approx([1.0, 2.0, 2.0, 4.0])
+    assert made.axes[0].get_xlabel() == "seconds"
     assert [text.get_text() for text in made.legends[0].get_texts()] == ["emulated", "simulated"]
 
 
-def test_a_stack_adds_up(tmp_path):
+@pytest.mark.parametrize("width", [looks.WIDTH, looks.NARROW])
+def test_a_stack_adds_up(tmp_path, width):
     spec = figure(tmp_path, kind="stack", labels={})
-    tops = sorted(bar.get_y() + bar.get_height() for bar in drawn(spec).axes[0].patches)
-    assert tops == pytest.approx([1.0, 2.0, 3.0, 6.0])
-    narrow = drawing.draw_figure(spec, figures.rows(spec, ROWS), looks.NARROW)
-    plt.close(narrow)
-    ends = sorted(bar.get_x() + bar.get_width() for bar in narrow.axes[0].patches)
-    assert ends == pytest.approx(tops) and [each.get_text() for each in narrow.axes[0].get_yticklabels()] == ["A", "B"]
+    made = drawing.draw_figure(spec, figures.rows(spec, ROWS), width)
+    plt.close(made)
+    ends = sorted(bar.get_x() + bar.get_width() for bar in made.axes[0].patches)
+    assert ends == pytest.approx([1.0, 2.0, 3.0, 6.0])
+    assert [each.get_text() for each in made.axes[0].get_yticklabels()] == ["A", "B"]
 
 
 @pytest.mark.parametrize("width", [looks.WIDTH, looks.NARROW])
-def test_texts_above_a_stack_do_not_cover_one_another(tmp_path, width):
+def test_texts_behind_a_stack_do_not_cover_one_another(tmp_path, width):
     rows = pd.concat([ROWS.assign(variant=[f"{name}{n}" for name in ROWS["variant"]]) for n in range(4)])
-    spec = figure(tmp_path, kind="stack", text="above", labels={})
-    made = drawing.draw_figure(spec, figures.rows(spec, rows.assign(above="paper: 0.1234")), width)
+    spec = figure(tmp_path, kind="stack", text="behind", labels={})
+    made = drawing.draw_figure(spec, figures.rows(spec, rows.assign(behind="paper: 0.1234")), width)
     assert len([text for text in made.axes[0].texts if text.get_text()]) == 8 and not unreadable(made)
     plt.close(made)
 
 
-@pytest.mark.parametrize("kind", ["line", "scatter", "bar", "hist", "box"])
+@pytest.mark.parametrize("kind", ["line", "scatter", "hist", "box"])
 def test_every_kind_is_drawn_in_panels(tmp_path, kind):
     hue = None if kind == "box" else "variant"
-    made = drawn(figure(tmp_path, kind=kind, x="seed", hue=hue, col="kind", at={"y": 1.0}))
+    made = drawn(figure(tmp_path, kind=kind, x="seed", y="step_s", hue=hue, col="kind", at={"y": 1.0}))
     assert [axis.get_title() for axis in made.axes] == ["emulated", "simulated"]
     assert all(axis.has_data() for axis in made.axes)
 
 
 def test_the_rows_of_a_figure_are_what_it_shows(tmp_path):
     shown = figures.rows(figure(tmp_path, where={"kind": "emulated"}, hue=None), ROWS)
-    assert list(shown.columns) == ["variant", "step_s", "kind", "seed"] and set(shown["kind"]) == {"emulated"}
+    assert list(shown.columns) == ["step_s", "variant", "kind", "seed"] and set(shown["kind"]) == {"emulated"}
     assert figures.rows(figure(tmp_path, where={"kind": "measured"}), ROWS).empty
 
 
@@ -120,7 +120,7 @@ def test_tables_list_spread_out_or_summarise(tmp_path, spec, cells):
 
 def test_a_figure_that_does_not_fit_its_rows(tmp_path):
     for changes, message in (
-        ({"y": "steps"}, "column of figure 'Steps' 'steps'"),
+        ({"x": "steps"}, "column of figure 'Steps' 'steps'"),
         ({"where": {"at": 1}}, "column 'at'"),
     ):
         with pytest.raises(InputError, match=f"unknown {message}"):
@@ -133,7 +133,7 @@ def test_a_figure_that_does_not_fit_its_rows(tmp_path):
 
 def test_one_value_looks_the_same_in_every_figure(tmp_path):
     for kinds in (["simulated", "emulated"], ["simulated"]):
-        made = drawn(figure(tmp_path, kind="scatter", x="seed", where={"kind": kinds}))
+        made = drawn(figure(tmp_path, kind="scatter", x="seed", y="step_s", where={"kind": kinds}))
         assert looks.look_of("simulated").colour in [line.get_color() for line in made.axes[0].lines]
     assert looks.palette_order(["simulated", "a user's own", "paper"]) == ["paper", "simulated", "a user's own"]
     assert looks.look_of("a user's own", 0).colour != looks.look_of("another", 1).colour
@@ -200,7 +200,7 @@ def test_every_colour_of_a_mark_is_seen_on_the_page():
 
 @pytest.mark.parametrize("row", [None, "testbed"])
 def test_a_narrow_figure_has_its_panels_below_each_other_and_shows_the_same(tmp_path, row):
-    spec = figure(tmp_path, kind="line", x="seed", hue="variant", col="kind", row=row)
+    spec = figure(tmp_path, kind="line", x="seed", y="step_s", hue="variant", col="kind", row=row)
     shown = figures.rows(spec, pd.concat([ROWS.assign(testbed=name) for name in ("here", "there")]))
     made = [drawing.draw_figure(spec, shown, width) for width in (looks.WIDTH, looks.NARROW)]
     wide, narrow = ([axis for axis in each.axes if axis.has_data()] for each in made)

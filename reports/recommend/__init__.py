@@ -26,7 +26,8 @@ from repro.reports.recommend.emulated import emulated_shown, format_short
 
 PAGE = "recommend"
 ADVICE, SIMPLEST = "what the tool says to use", "always the simplest to use"  # rules
-LEFT = ["fastest, synchronous", "fastest of all"]  # left-aligned columns
+NAMED = ["fastest predicted", "to use", "best measured", "right"]  # left-aligned columns, too
+LEFT = ["fastest, synchronous", "fastest of those ranked"]  # left-aligned columns
 
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
@@ -61,8 +62,8 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "unranked": [each.label for each in read_candidates().values() if not each.ranked],
         "residuals": files.table(residuals_table(published), "residuals"),
         "outside": files.table(outside_table(published), "outside", left=["system"]),
-        "wrong": files.table(named_table([each for each in settings if not each.right]), "wrong",
-                             left=["named by the tool", "best measured", "right"]),
+        "wrong": files.table(named_table([each for each in settings if not each.is_best(advised(each))]), "wrong",
+                             left=NAMED),
         "advice": {
             kind: cells.describe_advice(figures.cells_at_a_glance(grid), kind) for kind in (SYNCHRONOUS, ANY)
         },
@@ -73,7 +74,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "emulated": emulated_shown(files, emulated, contests),
         "headlines": files.table(headlines_table(read_written(Placed, "headlines")), "headlines", left=LEFT),
         "scatter": figures.scatter(files, table),
-        "named": files.table(named_table(settings), "named", left=["named by the tool", "best measured", "right"]),
+        "named": files.table(named_table(settings), "named", left=NAMED),
         "published": files.table(shown_rows(table), "published", left=["system", "stands for"]),
         "sources": [
             {"name": name, "kept": name in kept_out()} | entries
@@ -115,21 +116,23 @@ def rights_of_rules(settings: list[Contest[Compared]]) -> dict[str, list[bool]]:
     order = list(read_candidates())
 
     def dense(each: Contest[Compared]) -> bool:
-        usual = min(each.rows, key=lambda row: order.index(row.candidate))
-        return usual.seconds[0] <= (1 + against.TIE) * each.fastest.seconds[0]
-
-    def replaced(each: Contest[Compared]) -> bool:
-        rows = {row.candidate: row for row in sorted(each.rows, key=lambda row: order.index(row.candidate))}
-        names = tied_names({name: row.seconds[1] for name, row in rows.items()}, committed_calibration().lead)
-        return rows[names[0]].seconds[0] <= (1 + against.TIE) * each.fastest.seconds[0]
+        return each.is_best(min(each.rows, key=lambda row: order.index(row.candidate)))
 
     forms = against.find_contests([row.by("form") for each in settings for row in each.rows])
     return {
         "the fastest prediction": [each.right for each in settings],
-        ADVICE: [replaced(each) for each in settings],
+        ADVICE: [each.is_best(advised(each)) for each in settings],
         "the fastest by the forms alone": [each.right for each in forms],
         SIMPLEST: [dense(each) for each in settings],
     }
+
+
+def advised(each: Contest[Compared]) -> Compared:
+    """What the tool says to use: the simplest strategy that no other one replaces."""
+    order = list(read_candidates())
+    rows = {row.candidate: row for row in sorted(each.rows, key=lambda row: order.index(row.candidate))}
+    names = tied_names({name: row.seconds[1] for name, row in rows.items()}, committed_calibration().lead)
+    return rows[names[0]]
 
 
 def winners_table(rights: dict[str, list[bool]]) -> pd.DataFrame:
@@ -210,14 +213,15 @@ def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def named_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
-    """The strategy that the tool names for each published setting, and the best measured one."""
+    """The fastest prediction of each published setting, what the tool says to use, and the best measured strategy."""
     return pd.DataFrame(
         {
             "setting": each.place.setting,
-            "named by the tool": read_candidates()[each.named.candidate].label,
+            "fastest predicted": read_candidates()[each.named.candidate].label,
+            "to use": read_candidates()[advised(each).candidate].label,
             "best measured": read_candidates()[each.fastest.candidate].label,
-            "right": "yes" if each.right else "no",
-            "measured, of the best": format_percent(each.named.measured / each.fastest.measured),
+            "right": "yes" if each.is_best(advised(each)) else "no",
+            "to use, of the best": format_percent(advised(each).measured / each.fastest.measured),
         }
         for each in settings
     )
@@ -256,8 +260,10 @@ def headlines_table(placed: list[Placed]) -> pd.DataFrame:
             "computation : communication": f"{each.ratio:.2g}",
             "its strategy": _timed(each.candidate, each.seconds),
             "fastest, synchronous": _timed(each.synchronous, each.synchronous_s),
-            "fastest of all": _timed(each.any, each.any_s),
-            "its strategy pays": describe_pays(each.stops_bits),
+            "fastest of those ranked": _timed(each.any, each.any_s),
+            "its strategy pays": describe_pays(each.stops_bits)
+            if read_candidates()[each.candidate].ranked
+            else "not ranked",
         }
         for each in placed
     )

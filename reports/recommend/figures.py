@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.lib.stride_tricks import sliding_window_view
 
 from repro.answers.figures import looks
 from repro.answers.pages.files import Files
@@ -29,8 +30,7 @@ COLOURS = {  # families alike: allreduces blue and cyan, compression green, serv
 OTHER = "#8c8c8c"
 WORKERS = (8, 32, 128)  # of the map's panels
 KINDS = {SYNCHRONOUS: "same updates", ANY: "any updates"}
-LABELLED = 3  # cells of a region with a name
-HALF = 0.3  # of a cell's height, half of a line of a name
+PANEL, LINE = 2.2, 0.15  # inches: of a panel of the map, of a line of a name
 BAND = 0.2  # the goal for throughputs
 
 
@@ -47,12 +47,13 @@ def map_picture(files: Files, cells: Sequence[Cell]) -> str:
         "What to use (**simulated**: closed forms) for ResNet-50's gradient of 102 MB: the simplest strategy that no "
         "other one replaces. Computation is that of a minibatch, over the time to send the gradient twice."
     )
-    rows = pd.DataFrame([asdict(cell) for cell in shown])
-    return files.picture(lambda width: draw_map(shown, width), "map", "map", alt, caption, rows)
+    every = pd.DataFrame([asdict(cell) for cell in cells])
+    return files.picture(lambda width: draw_map(shown, width), "map", "map", alt, caption, every)
 
 
 def draw_map(cells: Sequence[Cell], width: float = looks.WIDTH) -> Any:
-    """A panel for each comparison and number of workers, a cell for each goodput and ratio, a name on each region."""
+    """A panel for each comparison and number of workers, a cell for each goodput and ratio, a name where
+    a region has room for it."""
     looks.set_theme()
     import matplotlib.pyplot as plt
     import seaborn as sns
@@ -64,22 +65,22 @@ def draw_map(cells: Sequence[Cell], width: float = looks.WIDTH) -> Any:
     table = pd.DataFrame([asdict(cell) for cell in cells]).assign(code=lambda rows: rows["best"].map(used.index))
     across = len(WORKERS) if width == looks.WIDTH else 1
     down = len(KINDS) * len(WORKERS) // across
-    figure, axes = plt.subplots(down, across, figsize=(width, 2.2 * down + 1.2), sharex=True, sharey=True,
+    figure, axes = plt.subplots(down, across, figsize=(width, PANEL * down + 1.2), sharex=True, sharey=True,
                                 layout="constrained", squeeze=False)  # fmt: skip
     for ((row, column), axis), (kind, workers) in zip(np.ndenumerate(axes), product(KINDS, WORKERS), strict=True):
         panel = table[(table["kind"] == kind) & (table["workers"] == workers)]
         best = panel.pivot(index="ratio", columns="gbit", values="code")
         sns.heatmap(best, cmap=colours, vmin=-0.5, vmax=len(used) - 0.5, cbar=False, linewidths=0.3, ax=axis)
-        inside = 0.15 * best.shape[1], 0.85 * best.shape[1]  # where a name has room on both sides
+        inch = np.array(best.shape) / (PANEL, width / across - 1)  # cells
         for code, name in enumerate(used):
-            y, x = np.nonzero(best.to_numpy() == code)
-            if len(x) >= LABELLED:
-                box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1}
-                label = fill(read_candidates()[name].label, 11)
-                middle, half = np.clip(x.mean() + 0.5, *inside), HALF * (label.count("\n") + 1)
-                centre = np.clip(y.mean() + 0.5, half, best.shape[0] - half)
-                text = axis.text(middle, centre, label, ha="center", va="center", fontsize=8, bbox=box)
-                text.set_in_layout(False)
+            label = fill(read_candidates()[name].label, 11)
+            lines = label.split("\n")
+            needed = np.ceil(inch * (LINE * len(lines), max(map(len, lines)) / looks.LETTERS)).astype(int)
+            if (needed <= best.shape).all():
+                fits = sliding_window_view(best.to_numpy() == code, needed).all(axis=(2, 3))
+                if len(corners := np.argwhere(fits)):
+                    y, x = corners[len(corners) // 2] + needed / 2
+                    axis.text(x, y, label, ha="center", va="center", fontsize=8, color="white")
         gbits, ratios = list(best.columns), list(best.index)
         axis.set(xlim=(0, len(gbits)), ylim=(0, len(ratios)), xlabel="", ylabel="")
         axis.set_xticks([n + 0.5 for n in range(0, len(gbits), 2)], [f"{gbit:g}" for gbit in gbits[::2]], rotation=0)

@@ -153,7 +153,11 @@ class Contest(Generic[R]):
     @property
     def right(self) -> bool:
         """Whether the named strategy is the fastest, or at most TIE slower."""
-        return self.named.seconds[0] <= (1 + TIE) * self.fastest.seconds[0]
+        return self.is_best(self.named)
+
+    def is_best(self, row: R) -> bool:
+        """Whether a strategy was observed to be the fastest, or at most TIE slower."""
+        return row.seconds[0] <= (1 + TIE) * self.fastest.seconds[0]
 
     @property
     def pairs(self) -> list[bool]:

@@ -25,6 +25,7 @@ SIZE = 6.7  # points
 TITLE = 12.1  # letters of the title in an inch
 COLUMNS = {"paper": 6, "ours (90 %)": 98, "verdict": 228, "kind": 290}  # points right of the axis
 LETTERS = {"paper": 24, "ours (90 %)": 36}  # the most in a column
+REACH = 0.05, 10.0  # the axis ends here, or at the farthest mark
 CARD, CARD_SIZE = 0.3, 8.0  # on a phone: inches of a row, points
 
 
@@ -35,7 +36,7 @@ def forest_picture(files: Files, rows: pd.DataFrame, title: str) -> Markdown:
     caption = (
         "Marks: ours over the paper's number, the middle of its range (grey box) or, where it prints words, the bound "
         "that counts for them. Lines: nine in ten [draws](index.md#legend), or all seeds, widened by the test set's "
-        "error; an arrow goes down to 0. No mark: no ratio above 0. A short bar stands at no effect."
+        "error; an arrow goes beyond the axis. No mark: no ratio above 0. A short bar stands at no effect."
     )
     return files.picture(partial(draw_forest, rows, title), title, "headlines", fit_cell(alt), caption, rows)
 
@@ -76,19 +77,25 @@ def _draw_marks(axis: Any, shown: pd.DataFrame) -> dict[str, str]:
     order = looks.palette_order(shown["heading"])
     looks_of = {heading: looks.look_of(heading, place) for place, heading in enumerate(order)}
     colours, grey = {heading: look.colour or "" for heading, look in looks_of.items()}, looks.look_of(PAPER).colour
-    down_to_0 = shown["low"] <= 0
-    lines = shown.assign(low=shown["low"].mask(down_to_0, shown["ours"]), colour=shown["heading"].map(colours))
+    marks = shown[["ours", "paper_low", "paper_high"]]
+    least, most = min(REACH[0], marks.min(axis=None)), max(REACH[1], marks.max(axis=None))
+    beyond = {"low": shown["low"] < least, "high": shown["high"] > most}
+    inside = {side: shown[side].mask(out, shown["ours"]) for side, out in beyond.items()}
+    lines = shown.assign(**inside, colour=shown["heading"].map(colours))
     axis.barh(shown["place"], shown["paper_high"] - shown["paper_low"], 0.5, shown["paper_low"], color="0.9",
               edgecolor=grey, linewidth=0.7)  # fmt: skip
     axis.hlines(lines["place"], lines["low"], lines["high"], colors=[*lines["colour"]], linewidth=1.4)
-    axis.scatter(shown["none"], shown["place"], marker="|", s=36, color="0.2", linewidth=1)
+    axis.scatter(
+        shown["none"].where(shown["none"] >= least), shown["place"], marker="|", s=36, color="0.2", linewidth=1
+    )
     markers = {heading: look.marker for heading, look in looks_of.items()}
     sns.scatterplot(shown, x="ours", y="place", hue="heading", palette=colours, style="heading", markers=markers,
                     s=22, linewidth=0, legend=False, zorder=3, ax=axis)  # fmt: skip
     finish_ratio_axis(axis, ticks=5)
-    for row in lines[down_to_0].to_dict("records"):
-        arrow = {"arrowstyle": "->", "color": row["colour"], "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0}
-        axis.annotate("", (axis.get_xlim()[0], row["place"]), (row["ours"], row["place"]), arrowprops=arrow)
+    for end, out in zip(axis.get_xlim(), beyond.values(), strict=True):
+        for row in lines[out].to_dict("records"):
+            arrow = {"arrowstyle": "->", "color": row["colour"], "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0}
+            axis.annotate("", (end, row["place"]), (row["ours"], row["place"]), arrowprops=arrow)
     axis.grid(False, axis="y")
     return colours
 
@@ -104,7 +111,7 @@ def _write_columns(axis: Any, shown: pd.DataFrame, heads: Mapping[int, str], col
     for row in shown.to_dict("records"):
         colour = colours[row["heading"]]
         kind = "" if row["number"] == DASH else row["kind"] + ", yours" * row["own"]
-        texts = (row["printed"].partition(" (")[0], row["number"], row["verdict"], kind)
+        texts = (row["printed"].partition(" (")[0], row["number"], row["heading"], kind)
         for (name, right), text, ink in zip(COLUMNS.items(), texts, ("0.2", "0.2", colour, "0.2"), strict=True):
             text = textwrap.shorten(text, LETTERS.get(name, 40), placeholder=" ...")
             axis.annotate(text, (1, row["place"]), xytext=(right, 0), color=ink, **beside)
@@ -120,7 +127,7 @@ def _write_names(axis: Any, shown: pd.DataFrame, heads: Mapping[int, str], colou
     for row in shown.to_dict("records"):
         over_lines = {"facecolor": "white", "linewidth": 0, "pad": 0.8}
         axis.annotate(row["short"], (0, row["place"] - 0.45), xytext=(0, 0), bbox=over_lines, **beside)
-        verdict = row["verdict"] + ", yours" * row["own"]
+        verdict = row["heading"] + ", yours" * row["own"]
         axis.annotate(verdict, (1, row["place"]), xytext=(6, 0), color=colours[row["heading"]], **beside)
 
 

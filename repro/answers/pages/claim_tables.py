@@ -87,7 +87,7 @@ class ClaimTables:
             "claim": Markdown(f"C{self.numbers[judged.claim.id]}. {judged.claim.text}"),
             "paper": Markdown(judged.claim.paper.shown),
             "ours": wording.own_number(wording.ours(judged), judged.kind, wording.is_own(judged)),
-            "verdict": judged.verdict.text if judged.verdict.judged else judged.verdict.answer,
+            "verdict": judged.verdict.text if judged.verdict.judged else wording.unjudged_word(judged),
         }
 
     @property

@@ -35,7 +35,7 @@ def ours(judged: ClaimVerdict, part: str = "") -> str:
     part: only its `point` or `range`, with two digits."""
     if judged.estimate is None:
         return DASH
-    about = POINTS if judged.claim.in_points and not part else judged.claim.about
+    about = POINTS if judged.claim.in_points else judged.claim.about
     number = interval(judged.claim.paper, judged.estimate, about, part)
     return number if part else ", ".join(filter(None, [number, judged.evidence.busy, judged.evidence.unpriced]))
 
@@ -44,10 +44,10 @@ def interval(paper: Paper, estimate: Interval, about: str = "time", part: str = 
     """Our number and its range, in the unit of the paper's number."""
     digits = 2 if part else 3
     low, point, high = (value(paper, each, about, digits) for each in (estimate.low, estimate.point, estimate.high))
-    unit = " points" if about == POINTS else {"x": "" if part else TIMES, "%": " %"}.get(paper.unit, "")
     ends = f"{low} to {high}" if low != high else point
     if part:
-        return {"point": point, "range": ends}[part] + unit
+        return {"point": point, "range": ends}[part] + (" %" if paper.unit == "%" else "")
+    unit = " points" if about == POINTS else {"x": TIMES, "%": " %"}.get(paper.unit, "")
     of_draw = "; median draw" if estimate.median else ""
     return f"{point}{unit}" + (f" ({ends}{of_draw})" if low != high else "")
 
@@ -109,6 +109,12 @@ def state_reason(reason: Reason, claim: str, statuses: Statuses) -> Markdown:
     return Markdown(f"{reason.cause} ({state_basis(reason, claim, statuses)}{runs})")
 
 
+def unjudged_word(judged: ClaimVerdict) -> str:
+    """`not judged: not run`, `by construction`: the heading under which a claim without a verdict is listed, and what
+    it has instead."""
+    return ": ".join(dict.fromkeys([heading_of(judged), judged.verdict.answer]))
+
+
 def unjudged_reason(judged: ClaimVerdict) -> str:
     """Why there is no verdict, or no reliable one: Markdown of the claims file, or text."""
     return judged.verdict.reason if judged.claim.not_here is None else Markdown(judged.verdict.reason)
@@ -149,7 +155,7 @@ NUMBERS = ("paper_low", "paper_high", "low", "ours", "high")  # columns of `desc
 
 
 def describe_headlines(headlines: Sequence[ClaimVerdict]) -> pd.DataFrame:
-    """A row for each headline: claim, unit, paper_low, paper_high, low, ours, high, heading (of its verdict), verdict,
+    """A row for each headline: claim, unit, paper_low, paper_high, low, ours, high, heading (of its verdict),
     label (with factors), share, kind, own (includes runs of the workspace), printed and number (the paper's and ours as
     text).
 
@@ -175,8 +181,7 @@ def describe_headlines(headlines: Sequence[ClaimVerdict]) -> pd.DataFrame:
             | dict(zip(NUMBERS, [*paper, *(ends or [math.nan] * 3)], strict=True))
             | {
                 "heading": heading_of(decisive),
-                "verdict": decisive.verdict.answer,
-                "label": decisive.verdict.label,
+                "label": decisive.verdict.label if decisive.verdict.judged else unjudged_word(decisive),
                 "share": share,
                 "kind": decisive.kind,
                 "own": is_own(decisive),

@@ -151,7 +151,11 @@ def _reached(group: Runs, variant: str, over: str, share: float, faster: float) 
     target = targets[0] / share if lower_is_better(metric) else share * targets[-1]
     reached, base = ({seed: epochs_to(run, target) for seed, run in runs.items()} for runs in sides)
     known = {seed: faster * ratio for seed, ratio in compare_epochs(reached, base).items()}
-    return Outcome(known) if known else Outcome(reason=f"{text(target)} not reached by {variant} nor {over}")
+    return (
+        Outcome(known, variants=(variant, over))
+        if known
+        else Outcome(reason=f"{text(target)} not reached by {variant} nor {over}")
+    )
 
 
 # --- schedules (Figures 3, 4, 6 and 8)

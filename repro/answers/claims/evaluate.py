@@ -33,10 +33,12 @@ TAKES: dict[str, Callable[[Sequence[float]], float]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """One number a seed, or the reason why there is none."""
+    """One number a seed, or the reason why there is none. variants: the labels of the runs that a function trained its
+    number from, where it does not take all."""
 
     values: dict[int, float] = field(default_factory=dict)
     reason: str = ""
+    variants: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,8 @@ def _draw_marks(axis: Any, shown: pd.DataFrame) -> dict[str, str]:
     order = looks.palette_order(shown["heading"])
     looks_of = {heading: looks.look_of(heading, place) for place, heading in enumerate(order)}
     colours, grey = {heading: look.colour or "" for heading, look in looks_of.items()}, looks.look_of(PAPER).colour
-    marks = shown[["ours", "paper_low", "paper_high"]]
-    least, most = min(REACH[0], marks.min(axis=None)), max(REACH[1], marks.max(axis=None))
+    marks = shown[["ours", "paper_low", "paper_high"]].stack()
+    least, most = min(REACH[0], float(marks.min())), max(REACH[1], float(marks.max()))
     beyond = {"low": shown["low"] < least, "high": shown["high"] > most}
     inside = {side: shown[side].mask(out, shown["ours"]) for side, out in beyond.items()}
     lines = shown.assign(**inside, colour=shown["heading"].map(colours))

@@ -98,12 +98,11 @@ def _caption(shown: Shown, rows: pd.DataFrame) -> str:
 
 def _outside(figure: Figure, rows: pd.DataFrame) -> str:
     """The sentence that explains marks outside of their ranges; empty where there are none."""
-    if not figure.interval or not {"low", "high"} <= {*rows}:
+    if figure.kind not in ("bar", "dot") or not figure.interval or not {"low", "high"} <= {*rows}:
         return ""
-    names, value = (figure.y, figure.x) if figure.kind == "dot" else (figure.x, figure.column_y)
-    places = [column for column in (names, figure.hue, figure.row, figure.col) if column]
-    marks = rows.groupby(places, observed=True, dropna=False)[[value, "low", "high"]].median()
-    if not ((marks[value] < marks["low"]) | (marks[value] > marks["high"])).any():
+    places = [column for column in (figure.column_y, figure.hue, figure.row, figure.col) if column]
+    marks = rows.groupby(places, observed=True, dropna=False)[[figure.x, "low", "high"]].median()
+    if not ((marks[figure.x] < marks["low"]) | (marks[figure.x] > marks["high"])).any():
         return ""
     return (
         " Where nine in ten draws lie on one side of our best guess, its mark is outside of its bar, and claims have "

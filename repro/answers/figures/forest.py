@@ -70,6 +70,7 @@ def draw_forest(rows: pd.DataFrame, title: str, width: float = looks.WIDTH) -> A
 
 def _draw_marks(axis: Any, shown: pd.DataFrame) -> dict[str, str]:
     """Boxes, ranges and marks on a logarithmic axis; returns heading -> colour."""
+    import numpy as np
     import seaborn as sns
 
     from repro.answers.figures.drawing import finish_ratio_axis
@@ -77,8 +78,8 @@ def _draw_marks(axis: Any, shown: pd.DataFrame) -> dict[str, str]:
     order = looks.palette_order(shown["heading"])
     looks_of = {heading: looks.look_of(heading, place) for place, heading in enumerate(order)}
     colours, grey = {heading: look.colour or "" for heading, look in looks_of.items()}, looks.look_of(PAPER).colour
-    marks = shown[["ours", "paper_low", "paper_high"]].stack()
-    least, most = min(REACH[0], float(marks.min())), max(REACH[1], float(marks.max()))
+    marks = shown[["ours", "paper_low", "paper_high"]].to_numpy(dtype=float)
+    least, most = np.fmin.reduce(marks, None, initial=REACH[0]), np.fmax.reduce(marks, None, initial=REACH[1])
     beyond = {"low": shown["low"] < least, "high": shown["high"] > most}
     inside = {side: shown[side].mask(out, shown["ours"]) for side, out in beyond.items()}
     lines = shown.assign(**inside, colour=shown["heading"].map(colours))

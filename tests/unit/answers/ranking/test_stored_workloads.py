@@ -26,7 +26,7 @@ def test_a_stored_workload_is_that_of_a_fresh_trace(model, monkeypatch):
         ]
         assert sizes[0] == pytest.approx(sizes[1])
     assert stored.flops == pytest.approx(fresh.flops) and stored.matrices == fresh.matrices
-    assert stored.products == fresh.products
+    assert stored.products == fresh.products and fresh.parameters and fresh.profile.model == model
     assert stored.activations == pytest.approx(fresh.activations)
     assert stored.profile.input_bytes == fresh.profile.input_bytes and stored.profile.batch == BATCH
 

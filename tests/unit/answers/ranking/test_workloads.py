@@ -8,7 +8,6 @@ import sys
 import pytest
 from torch import nn
 
-from repro import models
 from repro.answers.ranking import recommend, text, workload
 from repro.answers.ranking.candidates import read_candidates
 from repro.core.errors import InputError
@@ -80,12 +79,6 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path):
     (tmp_path / "no.json").write_text("[1, 2]")
     with pytest.raises(InputError, match=r"no\.json"):
         workload.workload_of(str(tmp_path / "no.json"), 32)
-
-
-@pytest.mark.parametrize("name", models.model_names())
-def test_every_listed_model_has_a_workload(name):
-    load = workload.workload_of(name, 2)
-    assert load.parameters and load.flops and load.profile.model == name
 
 
 def test_a_module_whose_forward_pass_needs_values_is_traced_on_the_cpu(tmp_path):

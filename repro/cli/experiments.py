@@ -186,7 +186,8 @@ def cmd_run(args: argparse.Namespace) -> None:
         if args.dry_run:
             print(json.dumps(plan_rows(plan_runs(job)), indent=1) if args.json else format_plans(job, after))
             return
-        print(*duration_lines(job, after), sep="\n", file=sys.stderr)
+        for line in duration_lines(job, after):
+            print(line, file=sys.stderr)
         if job.todo and builds:
             check_page(args.experiment)
         records, fault = job.execute(pools, not args.no_mlflow)

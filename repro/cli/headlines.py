@@ -44,9 +44,12 @@ def judge_headlines(paper: str, keys: Container[str] | None = None, unanswered: 
 
     keys: of the user's runs and draws that answer; None: all. unanswered: also those without such an answer.
     """
+    own_alone = results.read_workspace(paper, keys, all_draws=False)
+    claims = [each for each in own_alone.file.claims if each.headline]
+    kinds_of = {claim.id: {kind for kind in KINDS if reads_own(own_alone, claim, kind, keys)} for claim in claims}
+    if not (unanswered or any(kinds_of.values())):
+        return []
     mine = results.read_workspace(paper, keys)
-    claims = [each for each in mine.file.claims if each.headline]
-    kinds_of = {claim.id: {kind for kind in KINDS if reads_own(mine, claim, kind, keys)} for claim in claims}
     judged = mine.judge(claim for claim in claims if kinds_of[claim.id])
     own = group_by_claim([each for each in judged if wording.is_own(each) and each.kind in kinds_of[each.claim.id]])
     if not (shown := [claim for claim in claims if unanswered or claim.id in own]):

@@ -29,6 +29,7 @@ from repro.launch.pool import Pools
 NOT_READ = ("published", "reports", "site", "static", "testing", "faults")
 SOURCES = (".py", ".yaml", ".csv", ".json", ".txt", ".lock")
 VARIABLES = ("REPRO_", "XDG_", "CUDA_", "SLURM_", "HOME", "PYTHON", "MPI4PY_", "LD_LIBRARY_PATH")
+SILENT_S = 5.0  # without a line on the screen
 OUTPUT_VARIABLES = ("REPRO_RESULTS", "REPRO_REPORTS")  # no run depends on where its results are written
 
 
@@ -114,20 +115,37 @@ def check_runs(names: Sequence[str], overrides: Sequence[str], scale: str, fetch
 def ask_helper(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
     """The helper's answer; raises its errors."""
     with pools.python(1, rank_environment(1)) as python:
-        helper = subprocess.run(
+        helper = subprocess.Popen(
             [python, "-m", "repro.launch.plan_process"],
-            input=json.dumps(request),
             env=safe_environment(),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
+        with helper:
+            try:
+                text = await_answer(helper, json.dumps(request))
+            except BaseException:
+                helper.kill()
+                raise
     if helper.returncode:
         raise errors.FaultError(f"the process that plans the runs ended with status {helper.returncode}")
-    answer: dict[str, Any] = json.loads(helper.stdout.splitlines()[-1])
+    answer: dict[str, Any] = json.loads(text.splitlines()[-1])
     if "error" in answer:
         raise getattr(errors, answer["error"])(answer["message"])
     return answer
+
+
+def await_answer(helper: subprocess.Popen[str], request: str) -> str:
+    """What a helper writes; a line on stderr for each SILENT_S that it takes, most of them for PyTorch's import."""
+    waited_s, to_send = 0.0, request
+    while True:
+        try:
+            return helper.communicate(to_send, timeout=SILENT_S)[0]
+        except subprocess.TimeoutExpired:
+            waited_s, to_send = waited_s + SILENT_S, ""  # it is sent once
+            print(f"planning, {waited_s:g} s so far", file=sys.stderr, flush=True)
 
 
 def plan_inputs() -> dict[str, Any]:

@@ -54,7 +54,8 @@ def run(
         tracking_uri()  # InputError for a wrong one
     with Pools(fresh_ranks) as pools:
         job = prepare_job(name, words, scale, force, pools)
-        print(*duration_lines(job), sep="\n", file=sys.stderr)
+        for line in duration_lines(job):
+            print(line, file=sys.stderr)
         records, fault = job.execute(pools, mlflow)
     if fault:
         raise fault

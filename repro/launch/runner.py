@@ -68,7 +68,7 @@ def run_unfinished(
             progress.note(
                 f"{', '.join(edited)}: edited since its version, which these runs have (docs/design.md, Keys)"
             )
-    for run, reason in refused:
+    for run, reason in refused if len(runs) > 1 else ():  # of a single run the command's last line says it
         progress.note(f"refused: {run.title}: {reason}")
     mirrors = BestEffort(tracking, progress.note) if tracking else None
     try:

@@ -153,15 +153,15 @@ def read(paper: str, root: Path | None) -> Results:
     return arrange(paper, catalogue.runs(paper, root), root, _sweeps(paper, root))
 
 
-def read_workspace(paper: str, keys: Container[str] | None = None) -> Results:
+def read_workspace(paper: str, keys: Container[str] | None = None, all_draws: bool = True) -> Results:
     """The results of the runs of the workspace alone, with all draws: the inputs that a paper does not print are the
     same for the user's runs. A verdict without the workspace in its `origin` rests on draws alone. keys: of the runs
-    that count; None: all.
+    that count; None: all. all_draws: also the committed ones, which take seconds.
 
     Raises InputError as `read`.
     """
     runs = (run for run in catalogue.runs(paper, results_root()) if keys is None or run.record.key in keys)
-    return arrange(paper, runs, None, _sweeps(paper, None))
+    return arrange(paper, runs, None, _sweeps(paper, None if all_draws else results_root()))
 
 
 def _sweeps(paper: str, root: Path | None) -> Iterable[Drawn]:

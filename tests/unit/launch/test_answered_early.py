@@ -107,7 +107,7 @@ print("torch" in sys.modules, "repro.launch.plan_process" in sys.modules)"""
     surroundings = {"REPRO_RESULTS": str(tmp_path), "PATH": ""}  # no helper process either
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=surroundings, cwd=tmp_path)
     assert done.stdout.split() == ["False", "False"], done.stderr
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("planning ")]  # on a busy machine
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("planning")]  # on a busy machine
     for line, (override, allowed) in zip(lines, CASES.items(), strict=True):
         entry = override.partition("=")[0].partition(".")[0]
         assert any(words in line for words in (entry, ".py", ".npz", "data set", " takes ")), line

@@ -67,7 +67,7 @@ def _runs(results: Results, figure: str) -> Iterator[tuple[dict[str, Any], Found
 
 
 def speedups(results: Results) -> pd.DataFrame:
-    """Speed-up by network, mode and nodes on each testbed, and the paper's.
+    """Speed-up by network, mode and nodes on each testbed, and the paper's; of_linear: over the number of nodes.
 
     It is a ratio of samples a second to a single node's: every node computes its own minibatch in an iteration.
     """
@@ -91,7 +91,7 @@ def speedups(results: Results) -> pd.DataFrame:
     ranges = [speedup_with_range(run.speedup, _estimate(results, run)) for run in ours.itertuples()]
     ours = ours.assign(**pd.DataFrame(ranges, ours.index))
     both = pd.concat([ours, theirs.astype({"speedup": float})]).dropna(subset=["speedup"])
-    both = both.assign(mode=both["mode"].map(CALLED))
+    both = both.assign(mode=both["mode"].map(CALLED), of_linear=both["speedup"] / both["nodes"])
     order = [*NETWORKS.values(), OTHER]
     return both.sort_values("network", key=lambda names: names.map(order.index), kind="stable")
 

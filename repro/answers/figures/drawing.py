@@ -150,9 +150,6 @@ def _finish(grid: Any, figure: Figure) -> None:
         room = _room_across(axis, figure)
         axis.set(title=fit_text(axis.get_title(), room), xlabel=fit_text(axis.get_xlabel(), room))
         axis.set_ylabel(fit_text(axis.get_ylabel(), figure.height))
-    if figure.diagonal:
-        for axis in grid.axes.flat:
-            axis.axline((1, 1), (2, 2), **REFERENCE, zorder=1)
 
 
 def _reference(axis: Any, side: str, value: float, name: str, place: int) -> None:

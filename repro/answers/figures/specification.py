@@ -85,7 +85,6 @@ class Figure(Shown):
     share_y: bool | Literal["row", "col"] = True
     # reference lines: a value; name -> value; name -> place of the paper's number (place, row, variant, quantity)
     at: dict[Literal["x", "y"], float | dict[str, float | list[str]]] = Field(default_factory=dict)
-    diagonal: bool = False  # a line at x = y
     limits: dict[Literal["x", "y"], Range] = Field(default_factory=dict)
     values: bool = True  # numbers behind bars
     labels: dict[str, str] = Field(default_factory=dict)  # column -> label of its axis, with the unit

@@ -157,8 +157,9 @@ def test_an_interval_holds_nine_in_ten_of_the_draws_or_all_seeds():
     values = [float(n) for n in range(101)]
     assert Interval.of(50.0, draws(*values)) == Interval(5.0, 50.0, 95.0)
     assert Interval.of(50.0, Sample(values, drawn=False)) == Interval(0.0, 50.0, 100.0)
-    for best_guess in (5.0, 95.0, 101.0):  # at an end of the draws, or beyond, it stands for none of them
+    for best_guess in (4.0, 101.0):  # beyond an end of the draws it stands for none of them
         assert Interval.of(best_guess, draws(*values)) == Interval(5.0, 50.0, 95.0, median=True)
+    assert Interval.of(5.0, draws(*values)) == Interval(5.0, 5.0, 95.0)
     shares = [0.0] * 8 + [0.25] * 4 + [1.0] * 4  # of four networks: no draw has the mean of the middle two
     assert Interval.of(0.0, draws(*shares)) == Interval(0.0, 0.0, 1.0)
     assert Share(1, 2, drawn=False).text == "1 of 2" and math.isnan(Interval.of(math.nan, draws(math.nan)).low)

@@ -102,15 +102,26 @@ def cmd_map(args: argparse.Namespace) -> None:
     if args.check_forms is not None:
         return check_forms(args.check_forms, args.first_case, folder)
 
-    from repro.answers.ranking import against, cells, emulated, paper_places, published, statistical, written
+    from repro.answers.ranking import (
+        against,
+        calibration,
+        cells,
+        emulated,
+        paper_places,
+        published,
+        statistical,
+        written,
+    )
     from repro.answers.ranking import map as maps
     from repro.core.atomic import write_atomically
 
-    mapped = maps.build_map(args.simulations, lambda line: print(line, file=sys.stderr))
+    compared = published.compare_published()
+    lead = calibration.fit_calibration(compared).lead
+    mapped = maps.build_map(args.simulations, lead, lambda line: print(line, file=sys.stderr))
     if folder:
         tables: dict[str, tuple[type, list[Any]]] = {
             "map": (cells.Cell, mapped),
-            "published": (against.Compared, published.compare_published()),
+            "published": (against.Compared, compared),
             "headlines": (cells.Placed, [paper_places.locate_paper(place) for place in paper_places.PAPER_PLACES]),
             "emulated": (against.Emulated, emulated.emulated_rows()),
             "costs": (statistical.Pair, statistical.measured_pairs()),

@@ -12,7 +12,6 @@ from itertools import islice, product
 from typing import Any
 
 from repro.answers.ranking import forms
-from repro.answers.ranking.calibration import committed_calibration
 from repro.answers.ranking.candidates import KINDS, Candidate, read_candidates, tied_names
 from repro.answers.ranking.cells import Cell, differing_neighbours
 from repro.answers.ranking.setting import Setting, cluster_entries
@@ -41,23 +40,27 @@ def of_model() -> Setting:
     return Setting(load.profile, 2, bed, matrices=load.matrices)
 
 
-def all_cells(base: Setting, say: Callable[[str], object]) -> list[Cell]:
-    """The whole grid by closed forms."""
-    among, grid, lead = read_candidates(), [], committed_calibration().lead
+def all_cells(base: Setting, lead: float, say: Callable[[str], object]) -> list[Cell]:
+    """The whole grid by closed forms. lead: as of `Calibration`."""
+    among, grid = read_candidates(), list[Cell]()
     for workers in WORKERS:
         say(f"{workers} workers ...")
         for gbit, ratio, late in product(GBITS, RATIOS, LATE):
             times = forms.step_seconds(among, cell_setting(base, gbit, ratio, workers, late), lead)
-            grid += [_cell(among, times, (gbit, ratio, workers, late), kind) for kind in KINDS]
+            grid += [_cell(among, times, lead, (gbit, ratio, workers, late), kind) for kind in KINDS]
     return grid
 
 
 def _cell(
-    among: Mapping[str, Candidate], times: Mapping[str, float], place: tuple[float, float, int, float], kind: str
+    among: Mapping[str, Candidate],
+    times: Mapping[str, float],
+    lead: float,
+    place: tuple[float, float, int, float],
+    kind: str,
 ) -> Cell:
     """The cell of these times: what to use is the simplest candidate that no other one replaces."""
     counted = {name: seconds for name, seconds in times.items() if among[name].counts(kind)}
-    best = tied_names(counted, committed_calibration().lead)[0]
+    best = tied_names(counted, lead)[0]
     second = min((name for name in counted if name != best), key=lambda name: counted[name])
     return Cell(*place, kind, best, counted[best], second, max(0.0, counted[second] / counted[best] - 1))
 
@@ -68,25 +71,28 @@ def border_cells(grid: Sequence[Cell]) -> list[Cell]:
     return sorted((cell for cell in grid if cell.place in beside), key=lambda each: each.margin)
 
 
-def simulate_cell(base: Setting, cell: Cell) -> Cell:
+def simulate_cell(base: Setting, lead: float, cell: Cell) -> Cell:
     """The cell by simulation of its two best candidates."""
     where, among = cell_setting(base, cell.gbit, cell.ratio, cell.workers, cell.late), read_candidates()
     times = {name: forms.simulate_seconds(among[name], where)[0] for name in among if name in (cell.best, cell.second)}
-    by_code = _cell(among, times, cell.place[:4], cell.kind)
+    by_code = _cell(among, times, lead, cell.place[:4], cell.kind)
     return replace(by_code, by="simulation", agrees=by_code.best == cell.best)
 
 
-def build_map(simulations: int, say: Callable[[str], object]) -> list[Cell]:
-    """The map; simulations: the most cells to simulate. say: called with lines of progress."""
+def build_map(simulations: int, lead: float, say: Callable[[str], object]) -> list[Cell]:
+    """The map.
+
+    simulations: the most cells to simulate; lead: as of `Calibration`; say: called with lines of progress.
+    """
     base, among = of_model(), read_candidates()
-    grid = {cell.place: cell for cell in all_cells(base, say)}
+    grid = {cell.place: cell for cell in all_cells(base, lead, say)}
     possible = (
         cell
         for cell in border_cells(list(grid.values()))
         if cell.workers <= SIMULATED and among[cell.best].modelled and among[cell.second].modelled
     )
     for done, cell in enumerate(islice(possible, simulations), 1):
-        grid[cell.place] = simulate_cell(base, cell)
+        grid[cell.place] = simulate_cell(base, lead, cell)
         if not done % 20:
             say(f"{done} cells beside a border simulated ...")
     return list(grid.values())

@@ -107,10 +107,10 @@ def test_of_simulated_strategies_that_tie_the_simplest_is_named(monkeypatch):
     cell = Cell(1.0, 1.0, 4, 0.0, SYNCHRONOUS, "ps", 1.0, "ddp", 0.02)
     times = {"ps": 1.0, "ddp": 1.0 + BETTER / 2}
     monkeypatch.setattr(maps.forms, "simulate_seconds", lambda one, where: (times[one.name], 0))
-    found = maps.simulate_cell(maps.of_model(), cell)
+    found = maps.simulate_cell(maps.of_model(), committed_calibration().lead, cell)
     assert (found.best, found.second, found.agrees, found.margin) == ("ddp", "ps", False, 0.0)
     times["ddp"] = 2.0
-    found = maps.simulate_cell(maps.of_model(), cell)
+    found = maps.simulate_cell(maps.of_model(), committed_calibration().lead, cell)
     assert (found.best, found.second, found.agrees, found.margin) == ("ps", "ddp", True, pytest.approx(1.0))
 
 
@@ -141,8 +141,8 @@ def test_advice_names_the_large_regions_and_the_axes_of_which_they_cover_a_part(
 
 
 def test_the_map_makes_its_folder_and_refuses_a_file(monkeypatch, tmp_path):
-    monkeypatch.setattr(maps, "build_map", lambda simulations, say: [])
-    monkeypatch.setattr(published, "compare_published", list)
+    monkeypatch.setattr(maps, "build_map", lambda simulations, lead, say: [])
+    monkeypatch.setattr(published, "compare_published", lambda: read_written(Compared, "published"))
     monkeypatch.setattr(paper_places, "PAPER_PLACES", ())
     monkeypatch.setattr(emulated, "emulated_rows", list)
     main(["map", "--out", str(tmp_path / "new" / "folder")])

@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 import torch
 
+from repro.algorithms.timing.setting import Place, Setting
+from repro.algorithms.timing.step import Step
 from repro.core import registry
 from repro.core.errors import InputError
 from repro.training.worker import Worker
@@ -64,6 +66,7 @@ class Strategy(ABC):
     # whether each rank writes checkpoints without `settle` and without the others; `load_state_dict` then repeats the
     # sends that were in progress
     local_checkpoints: ClassVar[bool] = False
+    uneven: ClassVar[bool] = False  # whether iterations differ in length even where ranks are equally fast
 
     def __init__(self, options: Any = None):
         self.options = options if options is not None else self.Options()
@@ -102,6 +105,25 @@ class Strategy(ABC):
         for comparisons of step times; weights may differ in rounding.
         """
         return cls.name, asdict(options)
+
+    @classmethod
+    def step_form(cls, setting: Setting, place: Place, options: Any) -> Step | None:
+        """The closed form of a steady iteration of the global batch on a network; None: it has none, or is impossible.
+
+        setting: the model's layers, the workers and the testbed's costs. place: this strategy's ranks and the link
+        between two. `assemble_step` makes a `Step` of its parts. `repro recommend` ranks by it.
+        """
+        return None
+
+    @classmethod
+    def least_step(cls, setting: Setting, place: Place, options: Any) -> Step | None:
+        """A lower bound of the form (`Step.bound`), if that takes long; else the form."""
+        return cls.step_form(setting, place, options)
+
+    @classmethod
+    def period(cls, setting: Setting, place: Place, options: Any) -> int:
+        """The number of iterations after which all repeat."""
+        return 1
 
     @classmethod
     def ranks(cls, options: Any, workers: int) -> int:

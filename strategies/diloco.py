@@ -6,11 +6,13 @@ https://arxiv.org/abs/2311.08105, Algorithm 1. With outer_lr 1 and outer_momentu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
 
+from repro.algorithms.timing.setting import Place, Setting
+from repro.algorithms.timing.step import Step, allreduce_s, assemble_step
 from repro.core.fields import Count, NonNegative
 from repro.fabric.option_names import AllreduceName
 from repro.strategies.base import StepReport
@@ -38,6 +40,16 @@ class DiLoCo(DataParallel):
     Options = Options
     neutral = {"outer_lr": 1.0, "outer_momentum": 0.0}  # noqa: RUF012
     conformance = {"H": 5}  # noqa: RUF012
+
+    @classmethod
+    def step_form(cls, setting: Setting, place: Place, options: Any) -> Step:
+        """An allreduce of the weights every H iterations; between them a late worker delays no other."""
+        exposed = allreduce_s(setting.nbytes, setting, place) / options.H
+        return assemble_step(setting, exposed, late=setting.late_s / place.workers)
+
+    @classmethod
+    def period(cls, setting: Setting, place: Place, options: Any) -> int:
+        return options.H
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from repro.algorithms.timing.partial_forms import eager_exchange
+from repro.algorithms.timing.setting import Place, Setting
+from repro.algorithms.timing.step import Step, assemble_step
 from repro.fabric.collectives.activation import MAJORITY
 from repro.strategies.shared.eager import Eager
 
@@ -13,3 +18,10 @@ class EagerMajority(Eager):
     """
 
     name, initiator = "eager_majority", MAJORITY
+
+    @classmethod
+    def step_form(cls, setting: Setting, place: Place, options: Any) -> Step:
+        """All wait for a late worker if it is drawn, once in p iterations; in the others it is as in solo."""
+        p, exchange = place.workers, eager_exchange(cls.initiator, setting, place)
+        alone = max(0.0, setting.late_s - exchange) / p
+        return assemble_step(setting, exchange, late=setting.late_s / p + (1 - 1 / p) * alone)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from repro.algorithms.timing.setting import Place, Setting
+from repro.algorithms.timing.sparse_forms import gtopk_tree
+from repro.algorithms.timing.step import Step, assemble_step
 from repro.fabric.sparse.collectives import Reduced, gtopk_allreduce, topk_allgather
 from repro.fabric.sparse.gradients import Sparse, Wire, keep_topk, sum_all
 from repro.strategies.shared.sparsified import SparseOptions, Sparsified
@@ -30,6 +33,13 @@ class GTopK(Sparsified):
 
     name = "gtopk"
     Options = Options
+
+    @classmethod
+    def step_form(cls, setting: Setting, place: Place, options: Any) -> Step:
+        """After the backward pass: select, exchange and merge in the tree."""
+        k, select = cls.selected(setting, options)
+        merge = setting.testbed.merge_s_per_byte
+        return assemble_step(setting, gtopk_tree(place.workers, k, place.alpha, place.beta, merge), compress=select)
 
     def exchange(self, mine: Sparse, wire: Wire) -> list[Sparse]:
         if self.options.aggregation == "allgather":

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+from repro.algorithms.timing.setting import Place, Setting
+from repro.algorithms.timing.step import Step, allreduce_s, assemble_step, codec_s
 from repro.core.errors import InputError, NotHere
 from repro.core.fields import NonNegative
 from repro.fabric.base import MAIN, FabricError
@@ -72,6 +77,42 @@ class Horovod(DataParallel):
             return "wfbp", buckets | {"codec": "truncate16", "algorithm": "ring"}
         return "wfbp", buckets | {"algorithm": "native"}
 
+    @classmethod
+    def step_form(cls, setting: Setting, place: Place, options: Any) -> Step:
+        """At each tick of its cycle it sums all gradients that are ready, as many as its fusion buffer holds.
+
+        A recurrence: a step, from the tick of an iteration's last sum to that of the next one's, depends on the bytes
+        of the former alone. So steps repeat as soon as these do, and their mean is the step.
+        """
+        codec = "truncate16" if options.fp16 else "none"
+        compress = codec_s(setting, codec)
+        if place.workers == 1:
+            return assemble_step(setting, 0.0, compress=compress)
+        layers = setting.profile.layers[::-1]
+        forward = setting.computation_s - sum(layer.backward_s for layer in layers) + setting.update_s + compress
+        ready = list(accumulate((layer.backward_s for layer in layers), initial=forward))[1:]
+        every = [(at, round(layer.parameter_bytes)) for at, layer in zip(ready, layers) if layer.parameter_bytes]
+        last, steps = 0, dict[int, tuple[float, float]]()  # bytes of the last sum before a step -> (step, all sums)
+        order = []
+        while last not in steps:
+            order.append(last)
+            began = allreduce_s(last, setting, place, codec) if last else 0.0
+            start = done = began
+            total, waiting = 0.0, [(began + at, nbytes) for at, nbytes in every]
+            while waiting:
+                start, fused, sent = _next_tick(max(done, waiting[0][0]), options.cycle_ms / 1e3), 1, waiting[0][1]
+                for at, more in waiting[1:]:
+                    if at > start or sent + more > options.fusion_mb * MIB:
+                        break
+                    fused, sent = fused + 1, sent + more
+                seconds = allreduce_s(sent, setting, place, codec)
+                done, total, waiting, last = start + seconds, total + seconds, waiting[fused:], sent
+            steps[order[-1]] = start, total
+        repeated = [steps[nbytes] for nbytes in order[order.index(last) :]]
+        start, total = (fmean(part) for part in zip(*repeated))
+        exposed = start - setting.computation_s - setting.update_s - compress
+        return assemble_step(setting, exposed, total - exposed, compress)
+
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
         self.hvd = start_horovod(worker.fabric, self.options)
@@ -110,6 +151,10 @@ class Horovod(DataParallel):
 
     def close(self) -> None:
         self.hvd.shutdown()  # before MPI ends; every rank calls it
+
+
+def _next_tick(at: float, cycle_s: float) -> float:
+    return math.ceil(at / cycle_s) * cycle_s if cycle_s else at
 
 
 def missing_horovod() -> str | None:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from repro.algorithms.timing.setting import Place, Setting
+from repro.algorithms.timing.step import Step, allreduce_s, assemble_step, codec_s
 from repro.core.errors import InputError
 from repro.core.fields import Count, NonNegative
 from repro.experiment import limits
@@ -48,6 +50,22 @@ class PipeSGD(DataParallel):
     requires = frozenset({"threads"})
     Options = PipeSGDOptions
     neutral = {"K": 1}  # noqa: RUF012
+
+    @classmethod
+    def step_form(cls, setting: Setting, place: Place, options: PipeSGDOptions) -> Step:
+        """With K = 2: computation or communication, whichever is longer (equation (4)).
+
+        A late worker delays at most every second iteration. The step is the longest of the main line with its own
+        delays, uninterrupted communication, and half of a path through a late worker's iteration and an allreduce.
+        """
+        compress = codec_s(setting, options.codec)
+        line = setting.computation_s + setting.update_s + compress
+        communication = allreduce_s(setting.nbytes, setting, place, options.codec)
+        late = setting.late_s
+        seconds = max(line + late / place.workers, communication, (line + late + communication) / 2)
+        waited = max(0.0, min(late, seconds - max(line, communication)))
+        exposed = seconds - line - waited
+        return assemble_step(setting, exposed, communication - max(0.0, exposed), compress, waited)
 
     @classmethod
     def check(cls, options: PipeSGDOptions, run: RunFacts) -> None:

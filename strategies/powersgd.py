@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
+from repro.algorithms.timing.collective_forms import FLOAT32
+from repro.algorithms.timing.setting import Place, Setting
+from repro.algorithms.timing.step import Step, allreduce_s, assemble_step
 from repro.core.fields import Count, NonNegative, Whole
 from repro.fabric.option_names import AllreduceName
 from repro.strategies.shared.data_parallel import GradientStrategy
@@ -53,6 +56,20 @@ class PowerSGD(GradientStrategy):
     name = "powersgd"
     Options = Options
     neutral = {"rank": 10**9}  # noqa: RUF012  every matrix is smaller than its factors
+
+    @classmethod
+    def step_form(cls, setting: Setting, place: Place, options: Any) -> Step | None:
+        """One allreduce of all factors P, with the vectors, and one of all Q, after the backward pass."""
+        if setting.matrices is None:
+            return None
+        sent = matrix_shapes(setting.matrices, options)
+        whole = setting.nbytes - FLOAT32 * sum(n * m for _, n, m, _ in sent)
+        first = whole + FLOAT32 * sum(n * r for _, n, _, r in sent)
+        second = FLOAT32 * sum(m * r for *_, m, r in sent)
+        exchange = sum(allreduce_s(nbytes, setting, place) for nbytes in (first, second))
+        codec, costs = f"{cls.name}_r{options.rank}", setting.costs
+        encode, decode = (costs.modelled(f"{kind}/{codec}", setting.nbytes) for kind in ("encode", "decode"))
+        return assemble_step(setting, exchange, compress=2 * encode + decode)
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)

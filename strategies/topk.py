@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from repro.algorithms.timing.setting import Place, Setting
+from repro.algorithms.timing.sparse_forms import ELEMENT, topk_doubling
+from repro.algorithms.timing.step import Step, assemble_step
 from repro.fabric.sparse.collectives import check_allgather, topk_allgather
 from repro.fabric.sparse.gradients import Sparse, Wire
 from repro.strategies.shared.sparsified import SparseOptions, Sparsified
@@ -25,6 +29,15 @@ class TopK(Sparsified):
 
     name = "topk"
     Options = Options
+
+    @classmethod
+    def step_form(cls, setting: Setting, place: Place, options: Any) -> Step:
+        """After the backward pass: select, gather, and sum."""
+        p, (k, select) = place.workers, cls.selected(setting, options)
+        exchange = topk_doubling(p, k, place.alpha, place.beta)
+        if p > 1:
+            exchange += setting.costs.modelled("sum", p * k * ELEMENT)
+        return assemble_step(setting, exchange, compress=select)
 
     def exchange(self, mine: Sparse, wire: Wire) -> list[Sparse]:
         fabric, message = self.worker.fabric, wire.pack(mine)

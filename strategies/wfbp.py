@@ -7,13 +7,19 @@ Training", VLDB 2020, Algorithm 1) and, as tensor fusion, from Horovod (Sergeev,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
+from repro.algorithms.timing.collective_forms import FLOAT32
+from repro.algorithms.timing.setting import Place, Setting
+from repro.algorithms.timing.step import Step, allreduce_s, assemble_step, codec_s
 from repro.core.fields import NonNegative
 from repro.strategies.base import StepReport
 from repro.strategies.shared.bucketed import BucketedAllreduce
 from repro.strategies.shared.data_parallel import AllreduceOptions, DataParallel
-from repro.training.buckets import ddp_buckets
+from repro.training.buckets import bucket_runs, ddp_buckets
 from repro.training.worker import Worker
 
 MIB = 2**20
@@ -37,6 +43,21 @@ class WFBP(DataParallel):
     requires = frozenset({"threads"})
     Options = Options
 
+    @classmethod
+    def step_form(cls, setting: Setting, place: Place, options: Any) -> Step:
+        """Buckets are sent as the backward pass completes them, an allreduce at a time (`pipe_segmented_limited`)."""
+        compress = codec_s(setting, options.codec)
+        backward = [layer.backward_s for layer in setting.profile.layers]
+        compressing = compress / 2 / max(setting.nbytes, 1)  # s/byte
+        done = total = 0.0
+        sizes = tuple(layer.parameter_bytes for layer in setting.profile.layers)
+        for last, nbytes in _bucket_bytes(sizes, options.first_bucket_mb, options.bucket_mb):
+            ready = sum(backward[last:]) + compressing * nbytes
+            seconds = allreduce_s(nbytes, setting, place, options.codec)
+            done, total = max(done, ready) + seconds, total + seconds
+        exposed = max(0.0, done - sum(backward))
+        return assemble_step(setting, exposed, total - exposed, compress)
+
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
         options = self.options
@@ -58,3 +79,12 @@ class WFBP(DataParallel):
 
     def close(self) -> None:
         self.allreduce.close()
+
+
+@lru_cache(maxsize=64)
+def _bucket_bytes(layers: tuple[float, ...], first_mb: float, limit_mb: float) -> list[tuple[int, int]]:
+    """(the layer that completes it, bytes) of each bucket in order; layers: bytes of their parameters."""
+    sizes = {layer: FLOAT32 * math.ceil(nbytes / FLOAT32) for layer, nbytes in enumerate(layers) if nbytes}
+    numbers = list(sizes)
+    runs = bucket_runs(list(sizes.values()), first_mb * MIB, limit_mb * MIB)
+    return [(numbers[run.start], sum(sizes[numbers[at]] for at in run)) for run in runs]

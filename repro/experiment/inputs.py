@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -146,6 +147,28 @@ class Input(Model):
 
 
 Inputs = dict[Text, Input]
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Measured values of a testbed's entry; between two of them a draw is uniform on a log scale."""
+
+    path: str
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, path: str, values: Iterable[float]) -> Quantiles:
+        return cls(path, tuple(sorted(values)))
+
+    def at(self, quantile: float) -> float:
+        """The value at a quantile."""
+        import numpy as np
+
+        return float(np.exp(np.interp(quantile, np.linspace(0, 1, len(self.values)), np.log(self.values))))
+
+    def drawn(self, quantile: float, configured: Mapping[str, Any]) -> dict[str, Any]:
+        """path -> value, as of an `Input`."""
+        return {self.path: self.at(quantile)}
 
 
 def _dimension(name: str) -> int:

@@ -16,8 +16,8 @@ from repro.core.registry import TRAIN
 from repro.experiment import draws
 from repro.experiment.needs import count_ranks
 from repro.experiment.schema import RunConfig
+from repro.fabric.virtual.modelled import virtual_costs, virtual_network
 from repro.rank import programs
-from repro.rank.factory import virtual_costs, virtual_network
 from repro.records import store
 from repro.records.record import Record
 

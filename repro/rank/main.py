@@ -24,8 +24,8 @@ from repro.core.processes import end_with_parent
 from repro.experiment.launched import read_config
 from repro.experiment.needs import count_ranks
 from repro.fabric.base import FabricError
+from repro.fabric.virtual.modelled import virtual_costs, virtual_network
 from repro.rank import ends, preemption, preflight, programs
-from repro.rank.factory import virtual_costs, virtual_network
 from repro.training import numerics
 
 

@@ -87,33 +87,32 @@ def block_buckets(blocks: Sequence[nn.Module]) -> list[Bucket]:
 
 
 def ddp_buckets(blocks: Sequence[nn.Module], first_bytes: float, limit_bytes: float) -> list[Bucket]:
-    """Cut a model's gradient into buckets in the order in which a backward pass completes them, last parameters first.
+    """Cut a model's gradient into buckets in the order in which a backward pass completes them (`bucket_runs`)."""
+    placed = [(block, p) for block, module in enumerate(blocks) for p in trained_parameters(module)]
+    ends = list(accumulate((p.numel() for _, p in placed), initial=0))
+    made = []
+    for run in bucket_runs([p.numel() * p.element_size() for _, p in placed], first_bytes, limit_bytes):
+        held, parameters = zip(*placed[run.start : run.stop])
+        cut = ends[run.start], ends[run.stop]
+        made.append(Bucket(range(held[0], held[-1] + 1), frozenset(held), *cut, parameters))
+    return made
+
+
+def bucket_runs(nbytes: Sequence[int], first_bytes: float, limit_bytes: float) -> list[range]:
+    """The parameters of each bucket; nbytes: of each parameter.
 
     This is the rule of PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed", VLDB 2020, 3.2.3; in the
     code `compute_bucket_assignment_by_size`): parameters enter a bucket in reverse order, and the one that reaches its
     limit closes it. The first bucket has a smaller limit, so that communication starts early.
     """
-    placed = [(block, p) for block, module in enumerate(blocks) for p in trained_parameters(module)]
-    end = sum(p.numel() for _, p in placed)
-    made: list[Bucket] = []
-    bucket: list[tuple[int, nn.Parameter]] = []
-
-    def close() -> None:
-        nonlocal end
-        start, held = end - sum(p.numel() for _, p in bucket), frozenset(block for block, _ in bucket)
-        parameters = tuple(p for _, p in reversed(bucket))
-        made.append(Bucket(range(min(held), max(held) + 1), held, start, end, parameters))
-        bucket.clear()
-        end = start
-
-    for block, parameter in reversed(placed):
-        bucket.append((block, parameter))
-        limit = limit_bytes if made else first_bytes
-        if sum(p.numel() * p.element_size() for _, p in bucket) >= limit:
-            close()
-    if bucket:
-        close()
-    return made
+    runs: list[range] = []
+    end, held = len(nbytes), 0
+    for start in reversed(range(len(nbytes))):
+        held += nbytes[start]
+        if held >= (limit_bytes if runs else first_bytes):
+            runs.append(range(start, end))
+            end, held = start, 0
+    return [*runs, range(end)] if end else runs
 
 
 def in_order(buckets: Sequence[Bucket], complete: Callable[[int], None]) -> Callable[[int], None]:

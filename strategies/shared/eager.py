@@ -73,6 +73,7 @@ class Eager(DataParallel):
     Options = EagerOptions
     identical_replicas = False
     deterministic = False
+    uneven = True
     initiator: ClassVar[str]
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from repro.algorithms.pipeline.messages import Messages, Shape
 from repro.algorithms.pipeline.passes import BACKWARD, FORWARD, Op, Plan
 from repro.algorithms.pipeline.shapes import output_shapes
 from repro.algorithms.pipeline.versions import Versions
+from repro.algorithms.timing import stage_forms
+from repro.algorithms.timing.setting import Place, Setting
+from repro.algorithms.timing.step import Step
 from repro.core.config_folders import profile_path
 from repro.core.errors import InputError
 from repro.core.fields import Positive
@@ -89,6 +93,32 @@ class Pipeline(Strategy):
     @abstractmethod
     def plan(self, configuration: Configuration, minibatches: int) -> Plan:
         """The plan for so many minibatches."""
+
+    @classmethod
+    def plan_in(cls, setting: Setting, place: Place, options: Any, iterations: int) -> Plan | None:
+        """The plan of so many iterations in a setting; None if it has too few layers."""
+        layout = stage_forms.cut_stages(setting.stages, place.workers, place.beta, options.config)
+        if layout is None:
+            return None
+        minibatches = iterations * (getattr(options, "flush", None) or place.workers)
+        return cls(options).plan(Configuration(layout, "", (), ()), minibatches)
+
+    @classmethod
+    def step_form(cls, setting: Setting, place: Place, options: Any) -> Step | None:
+        """A recursion over the events of the plan."""
+        plan = cls.plan_in(setting, place, options, stage_forms.ITERATIONS)
+        return stage_forms.stages_step(setting, place, plan) if plan else None
+
+    @classmethod
+    def least_step(cls, setting: Setting, place: Place, options: Any) -> Step | None:
+        """That of stages for a bandwidth near to this one."""
+        plan = cls.plan_in(setting, stage_forms.rounded_place(place), options, 1)
+        return stage_forms.least_stages_step(setting, place, plan) if plan else None
+
+    @classmethod
+    def period(cls, setting: Setting, place: Place, options: Any) -> int:
+        plan = cls.plan_in(setting, place, options, 1)
+        return 2 * math.ceil(plan.aligned / place.workers) if plan else 1
 
     @classmethod
     def check(cls, options: PipelineOptions, run: RunFacts) -> None:

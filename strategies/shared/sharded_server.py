@@ -16,6 +16,7 @@ from repro.algorithms.parameter_server.client import Client, Pulling
 from repro.algorithms.parameter_server.server import Server
 from repro.algorithms.parameter_server.shards import Shard, Shards
 from repro.algorithms.parameter_server.wire import Dropping, WireFormat
+from repro.algorithms.timing.setting import Place, Setting
 from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Whole
 from repro.core.not_none import not_none
@@ -76,6 +77,12 @@ class ShardedServer(Strategy):
 
     def profile(self) -> PullProfile | None:
         """A profile to use instead of a measured one."""
+
+    @classmethod
+    def pull_seconds(cls, setting: Setting, place: Place) -> list[float]:
+        """Of each layer on a network card, and of its push; for closed forms. A worker's own shard is not sent."""
+        moved = 1.0 if place.servers else (place.workers - 1) / place.workers
+        return [moved * layer.parameter_bytes * place.beta for layer in setting.profile.layers]
 
     @classmethod
     def ranks(cls, options: ServerOptions, workers: int) -> int:

@@ -10,6 +10,8 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
+from repro.algorithms.timing.collective_forms import FLOAT32
+from repro.algorithms.timing.setting import Setting
 from repro.core.errors import InputError
 from repro.core.fields import Count, Share
 from repro.experiment import limits
@@ -66,6 +68,12 @@ class Sparsified(DataParallel):
     @classmethod
     def check_model(cls, options: SparseOptions, sizes: Sequence[int]) -> None:
         options.densities.check(sum(sizes))
+
+    @classmethod
+    def selected(cls, setting: Setting, options: SparseOptions) -> tuple[int, float]:
+        """(k, seconds of the selection), for closed forms."""
+        k = max(1, round(options.density * setting.nbytes / FLOAT32))
+        return k, setting.costs.modelled(f"select/{options.selection}", setting.nbytes)
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)

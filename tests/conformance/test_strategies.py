@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from repro import strategies
+from repro.answers.ranking import form_checks
+from repro.answers.ranking.candidates import Candidate
 from repro.fabric.collectives import dense as collectives
 from repro.testing import StrategyConformance, real, small
 from tests.support import faulty_strategies
@@ -63,8 +65,10 @@ def test_bytes_are_counted(workers):
 def short_wire(tmp_path, monkeypatch):
     """The strategy that docs/strategy.md shows, as a file beside ours."""
     page = (Path(__file__).parents[2] / "docs" / "strategy.md").read_text()
-    code = re.search(r"```python\n(# strategies/short_wire\.py\n.*?)```", page, re.DOTALL)[1]
-    (tmp_path / "short_wire.py").write_text(code)
+    code, form, *_ = re.findall(r"^```python\n((?:# strat|from repro\.alg).*?)```", page, re.DOTALL | re.MULTILINE)
+    imports, method = form.split("\n\n", 1)
+    code = code.replace("import torch\n", f"import torch\n{imports}\n", 1)
+    (tmp_path / "short_wire.py").write_text(f"{code}\n{method}")
     monkeypatch.setattr(strategies, "__path__", [*strategies.__path__, str(tmp_path)])
 
 
@@ -77,6 +81,13 @@ class TestTheExampleOfTheDocs(StrategyConformance):
         whole, half = small.run("short_wire", workers=3), small.run("short_wire", {"wire": "bfloat16"}, workers=3)
         torch.testing.assert_close(whole.weights[0], small.run("dsync", workers=3).weights[0])
         assert len(set(half.digests)) == 1 and half.bytes_sent[0] * 2 == whole.bytes_sent[0]
+
+    @pytest.mark.parametrize("wire", ["bfloat16", "float32"])
+    def test_its_form_is_its_simulation(self, wire):
+        named = {"name": "short_wire", "label": "short wire", "strategy": "short_wire", "options": {"wire": wire}}
+        candidate = Candidate(**named, keeps="compressed", link="ring", vectors=1)
+        (row,) = form_checks.check_form(candidate, 1)
+        assert row.form_s == pytest.approx(row.simulated_s)
 
 
 @pytest.fixture

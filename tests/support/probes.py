@@ -15,7 +15,7 @@ from repro.experiment import config as configs
 from repro.experiment import needs
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import testbed_of
-from repro.rank import factory
+from repro.fabric.virtual import modelled
 from tests.support import virtual_runs
 
 TESTBED = {
@@ -73,7 +73,7 @@ def run(config: dict[str, Any], folder, testbed: dict[str, Any] | None = None) -
     """
     typed = check(config)
     place = testbed_of(testbed or config["testbed"])
-    costs, network = factory.virtual_costs(place), factory.virtual_network(place)
+    costs, network = modelled.virtual_costs(place), modelled.virtual_network(place)
     return virtual_runs.ended(typed, folder, network, costs)
 
 

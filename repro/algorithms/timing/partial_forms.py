@@ -12,6 +12,8 @@ from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from random import Random
 
+from repro.algorithms.timing.collective_forms import recursive_doubling
+from repro.algorithms.timing.setting import Place, Setting
 from repro.core.errors import unknown_name
 from repro.fabric.collectives.activation import INITIATORS, MAJORITY, QUORUM, SOLO
 
@@ -143,3 +145,12 @@ def partial_step(initiator: str, p: int, computation: float, alpha: float, wire:
         ends = exchange_ends([max(end, started[-1]) for end in ends], alpha, wire, work)
         ready = [max(end, before) + computation for end, before in zip(ends, ready)]
     return (started[-1] - started[WARMUP]) / (ROUNDS - 1 - WARMUP)
+
+
+def eager_exchange(initiator: str, setting: Setting, place: Place) -> float:
+    """What a partial allreduce by recursive doubling adds to a step in which no rank is late."""
+    p, gamma = place.workers, setting.testbed.gamma_s_per_byte
+    if not p & (p - 1):
+        return recursive_doubling(p, setting.nbytes, place.alpha, place.beta, gamma)
+    line, vector = setting.computation_s + setting.update_s, (setting.nbytes * place.beta, setting.nbytes * gamma)
+    return partial_step(initiator, p, line, place.alpha, *vector) - line

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from repro.algorithms.timing.setting import Setting
+from repro.algorithms.timing.step import Step
 from repro.answers.claims.verdict import range_within_90
 from repro.answers.ranking import draws, flips, forms, memory, statistical
-from repro.answers.ranking.assembled import Step
 from repro.answers.ranking.calibration import Calibration
 from repro.answers.ranking.candidates import ANY, BETTER, OFTEN, PAYS, SYNCHRONOUS, Candidate, read_candidates
 from repro.answers.ranking.own_runs import Run
-from repro.answers.ranking.setting import Setting
 from repro.answers.ranking.statistical import Cost
 from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError

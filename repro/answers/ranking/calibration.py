@@ -24,7 +24,7 @@ from repro.core import user_files
 from repro.experiment import inputs
 
 if TYPE_CHECKING:
-    from repro.answers.ranking.assembled import Step  # imports PyTorch, which pages do without
+    from repro.algorithms.timing.step import Step  # imports PyTorch, which pages do without
 
 FRAMEWORK = "framework"  # the name of the input
 PAIRS = 1024  # drawn to compare rows of one source

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -16,6 +15,10 @@ from repro.core import user_files
 from repro.core.fields import Count, Model, Text, Whole, check_fields
 from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
+
+if TYPE_CHECKING:
+    from repro.algorithms.timing.setting import Place, Setting
+    from repro.strategies.base import Strategy
 
 FILE = Path(__file__).with_name("candidates.yaml")
 USUAL, PAYS = "ddp", 0.05  # the usual choice; a strategy pays if it is faster by this share
@@ -36,7 +39,6 @@ class Candidate(Model):
     options: dict[str, Any] = Field(default_factory=dict)
     servers: Literal["machines", "separate"] = "machines"
     keeps: Literal["synchronous", "larger", "compressed", "stale", "local"]
-    form: Text
     link: Literal["ring", "two_levels", "all", "machine"]
     vectors: Whole
     accumulate: Count = 1
@@ -58,21 +60,25 @@ class Candidate(Model):
         communicate for every minibatch. One with a form that is not good enough is in none."""
         return self.ranked and (self.keeps == kind or (kind == ANY and self.keeps not in APART))
 
-    def simulated(self) -> tuple[str, dict[str, Any]]:
-        """(name, all options) of the strategy of this project that represents it in virtual time."""
-        return _simulated(self.strategy, json.dumps(self.options))
+    def in_virtual_time(self) -> tuple[type[Strategy], Any]:
+        """(strategy, its options) with the closed form: the twin, or without a simulation the strategy itself."""
+        return _in_virtual_time(self.strategy, json.dumps(self.options), self.modelled)
 
-    def own(self) -> tuple[str, dict[str, Any]]:
-        """(name, all options) of the strategy itself."""
-        return self.strategy, asdict(PLUGINS["strategy"].load(self.strategy).parse(self.options))
+    def place(self, setting: Setting) -> Place:
+        """Its ranks and their link."""
+        return setting.place(self.link, self.servers == "separate")
 
 
 @cache
-def _simulated(strategy: str, options: str) -> tuple[str, dict[str, Any]]:
-    """options: as JSON. Cached, as loading a strategy takes ten times as long as a closed form."""
-    kind = PLUGINS["strategy"].load(strategy)
-    name, twin_options = not_none(kind.twin(kind.parse(json.loads(options))))
-    return name, asdict(PLUGINS["strategy"].load(name).parse(twin_options))
+def _in_virtual_time(name: str, values: str, twin: bool) -> tuple[type[Strategy], Any]:
+    """values: options as JSON. Cached, as loading a strategy takes ten times as long as a closed form."""
+    kind = PLUGINS["strategy"].load(name)
+    options = kind.parse(json.loads(values))
+    if twin:
+        name, of_twin = not_none(kind.twin(options))
+        kind = PLUGINS["strategy"].load(name)
+        options = kind.parse(of_twin)
+    return kind, options
 
 
 @cache

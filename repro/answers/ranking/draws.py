@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from repro.algorithms.timing.setting import Setting
+from repro.answers.ranking.cluster import cluster_entries
 from repro.answers.ranking.links import Quantiles
-from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.experiment import inputs
 from repro.experiment.draws import with_entries
 from repro.experiment.inputs import Input

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
 from repro.algorithms.pipeline import profiler
-from repro.answers.ranking import forms
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking.against import Emulated
 from repro.answers.ranking.candidates import Candidate, read_candidates
 from repro.answers.ranking.on_testbed import setting_on
-from repro.answers.ranking.setting import Setting
 from repro.core.not_none import not_none
 from repro.core.registry import PLUGINS
 from repro.experiment.testbeds import Emulated as EmulatedTestbed
@@ -62,9 +60,8 @@ def of_run(record: Record) -> Emulated | None:
         return None
     setting = setting_of(identity)
     setting = replace(setting, late=delay_s / setting.computation_s)
-    step = forms.FORMS[candidate.form](
-        setting, setting.place(candidate), _options(identity.strategy), identity.strategy.name
-    )
+    kind, _ = candidate.in_virtual_time()
+    step = kind.step_form(setting, candidate.place(setting), _options(identity.strategy))
     if step is None:
         return None
     beta, last = setting.testbed.beta_s_per_byte, result.curve[-1]
@@ -89,19 +86,19 @@ def candidate_of(strategy: NamedPart) -> Candidate | None:
     """The candidate with this strategy and its options."""
     compared = _compared(_options(strategy))
     for each in read_candidates().values():
-        name, options = each.simulated() if each.modelled else ("", {})
-        if name == strategy.name and compared == _compared(options):
+        kind, options = each.in_virtual_time()
+        if each.modelled and kind.name == strategy.name and compared == _compared(options):
             return each
     return None
 
 
-def _compared(options: Mapping[str, Any]) -> dict[str, Any]:
+def _compared(options: Any) -> dict[str, Any]:
     """The options that must agree; to the forms a library's allreduce is a ring."""
-    return {key: "ring" if value == "native" else value for key, value in options.items() if key not in FREE}
+    return {key: "ring" if value == "native" else value for key, value in asdict(options).items() if key not in FREE}
 
 
-def _options(strategy: NamedPart) -> dict[str, Any]:
-    return asdict(PLUGINS["strategy"].load(strategy.name).parse(strategy.options))
+def _options(strategy: NamedPart) -> Any:
+    return PLUGINS["strategy"].load(strategy.name).parse(strategy.options)
 
 
 def late_s(imbalance: NamedPart) -> float | None:

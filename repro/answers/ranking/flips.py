@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import forms
 from repro.answers.ranking.candidates import ANY, BETTER, Candidate, tied_names
-from repro.answers.ranking.setting import Setting
 
 SLOWEST, FASTEST = 1e8, 4e11  # bits/s
 STEPS = 37  # bandwidths to try, a third of an octave apart

@@ -12,11 +12,14 @@ from itertools import count
 from random import Random
 
 from repro.algorithms.pipeline.layers import Layer, Profile
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import forms, simulate
 from repro.answers.ranking.candidates import Candidate
+from repro.answers.ranking.cluster import cluster_entries
 from repro.answers.ranking.form_errors import Checked, is_decided
-from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.experiment.testbeds import testbed_of
+from repro.strategies.diloco import DiLoCo
+from repro.strategies.shared.pipeline import Pipeline
 
 EVERY = 8
 RANKS, LAYERS = 32, (2, 12)
@@ -27,7 +30,7 @@ def check_form(candidate: Candidate, cases: int, first: int = 0) -> list[Checked
 
     first: the number of the first setting; a form that was mended after a look at settings is checked in others.
     """
-    if candidate.form == "local":
+    if candidate.in_virtual_time()[0] is DiLoCo:
         candidate = candidate.model_copy(update={"options": candidate.options | {"H": EVERY}})
     rows: list[Checked] = []
     for case in count(first):
@@ -52,7 +55,7 @@ def random_setting(candidate: Candidate, case: int) -> Setting:
     gpus = random.choice([2, 4, 8])
     if candidate.link == "two_levels":
         workers = gpus * max(2, workers // gpus)
-    if candidate.form == "stages":
+    if issubclass(candidate.in_virtual_time()[0], Pipeline):
         number = max(number, workers)
     bits, nbytes, ratio = between(1e8, 1e11), between(1e6, 5e8), between(0.1, 10)
     entries = {

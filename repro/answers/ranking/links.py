@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -11,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from repro.core import user_files
+from repro.experiment.inputs import Quantiles
 
 FILE = Path(__file__).with_name("links.yaml")
 Transport = Literal["tcp", "rdma"]
@@ -18,26 +17,6 @@ Link = Literal["nvlink", "pcie3", "pcie4"]
 TRANSPORTS, LINKS = get_args(Transport), get_args(Link)
 NEAR = 2.0  # lines within this factor of another are like it
 GOODPUT, INSIDE = "goodput", "local beta"  # names of inputs
-
-
-@dataclass(frozen=True)
-class Quantiles:
-    """Measured values of a testbed's entry; between two of them a draw is uniform on a log scale."""
-
-    path: str
-    values: tuple[float, ...]
-
-    @classmethod
-    def of(cls, path: str, values: Iterable[float]) -> Quantiles:
-        return cls(path, tuple(sorted(values)))
-
-    def at(self, quantile: float) -> float:
-        """The value at a quantile."""
-        return float(np.exp(np.interp(quantile, np.linspace(0, 1, len(self.values)), np.log(self.values))))
-
-    def drawn(self, quantile: float, configured: Mapping[str, Any]) -> dict[str, Any]:
-        """path -> value, as of an `Input`."""
-        return {self.path: self.at(quantile)}
 
 
 @cache

@@ -11,10 +11,11 @@ from dataclasses import replace
 from itertools import islice, product
 from typing import Any
 
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import forms
 from repro.answers.ranking.candidates import KINDS, Candidate, read_candidates, tied_names
 from repro.answers.ranking.cells import Cell, differing_neighbours
-from repro.answers.ranking.setting import Setting, cluster_entries
+from repro.answers.ranking.cluster import cluster_entries
 from repro.answers.ranking.stored_workloads import find_workload
 from repro.experiment.testbeds import testbed_of
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking.candidates import Candidate
-from repro.answers.ranking.setting import Setting
-from repro.answers.ranking.stage_forms import plan_of
+from repro.strategies.shared.pipeline import Pipeline
 
 VECTORS = 3  # weights, gradient, momentum
 ITERATIONS = 8  # of a pipeline, enough to hold as much as ever
@@ -16,10 +16,10 @@ def peak_bytes(candidate: Candidate, setting: Setting, activations: float) -> fl
     A pipeline's stage holds its own layers and the activations of its minibatches in flight; without flushes also a
     version of its weights for each of them.
     """
+    kind, options = candidate.in_virtual_time()
     plan = None
-    if candidate.form == "stages":
-        name, options = candidate.simulated()
-        plan = plan_of(setting, setting.place(candidate), options, name, ITERATIONS)
+    if issubclass(kind, Pipeline):
+        plan = kind.plan_in(setting, candidate.place(setting), options, ITERATIONS)
     if plan is None:
         return (VECTORS + candidate.vectors) * setting.nbytes + activations
     layers = setting.stages.layers

@@ -7,7 +7,7 @@ from typing import Any
 
 from repro import data
 from repro.algorithms.pipeline import profile as profiles
-from repro.answers.ranking.setting import Setting
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking.workload import of_module
 from repro.data.base import WORD_KINDS
 from repro.models import build_model

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import draws, forms
 from repro.answers.ranking.candidates import Candidate
 from repro.answers.ranking.links import GOODPUT, INSIDE
 from repro.answers.ranking.question import COMPUTATION
-from repro.answers.ranking.setting import Setting
 from repro.core.errors import InputError
 
 FITTED = 3  # runs from which on their inputs are fitted

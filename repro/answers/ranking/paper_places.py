@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import forms
 from repro.answers.ranking.candidates import ANY, PAYS, SYNCHRONOUS, USUAL, read_candidates
 from repro.answers.ranking.cells import Placed
+from repro.answers.ranking.cluster import cluster_entries
 from repro.answers.ranking.flips import FASTEST
 from repro.answers.ranking.on_testbed import setting_on
-from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.core.fields import check_fields
 from repro.experiment import files
 from repro.experiment.config import compose

@@ -9,15 +9,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import answer, question
 from repro.answers.ranking.against import PUBLISHED, Compared
 from repro.answers.ranking.answer import Row
 from repro.answers.ranking.arguments import Question
 from repro.answers.ranking.calibration import Calibration, fit_calibration
 from repro.answers.ranking.candidates import Candidate, read_candidates
+from repro.answers.ranking.cluster import cluster_entries
 from repro.answers.ranking.links import Link, Transport
 from repro.answers.ranking.own_runs import Run
-from repro.answers.ranking.setting import Setting, cluster_entries
 from repro.answers.ranking.stored_workloads import find_workload
 from repro.answers.ranking.workload import Workload
 from repro.core import user_files

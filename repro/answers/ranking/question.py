@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 
+from repro.algorithms.timing.setting import Setting, coarsen_profile
 from repro.answers.ranking import workload
 from repro.answers.ranking.arguments import SECONDS, SIZES, Question, devices_of, parse_amount
+from repro.answers.ranking.cluster import cluster_entries
 from repro.answers.ranking.gpus import FP32, rates_of
 from repro.answers.ranking.links import GOODPUT, INSIDE, Quantiles, goodput_of, inside_of
-from repro.answers.ranking.setting import Setting, cluster_entries, coarsen_profile
 from repro.answers.ranking.stored_workloads import find_workload
 from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,17 +13,15 @@ from torch import nn
 from repro.algorithms import imbalance
 from repro.algorithms.pipeline.layers import Layer
 from repro.algorithms.timing.collective_forms import FLOAT32
-from repro.answers.ranking.assembled import Step, share_exchange
+from repro.algorithms.timing.setting import Setting
+from repro.algorithms.timing.step import Step, share_exchange
 from repro.answers.ranking.candidates import Candidate
 from repro.answers.ranking.fused import Fused
-from repro.answers.ranking.setting import Setting
-from repro.answers.ranking.stage_forms import plan_of
-from repro.core.registry import PLUGINS
 from repro.fabric.virtual import fabric as virtual
 from repro.fabric.virtual.two_levels import TwoLevelFabric
 from repro.probes.shared.steps import observe_steps, summarise_steps
 from repro.probes.shared.synthetic import worker_of
-from repro.strategies.base import Strategy
+from repro.strategies.horovod import Horovod
 from repro.training.device_times import BlockSeconds
 
 WARMUP, STEPS = 2, 2  # uncounted and counted iterations, if all are equal
@@ -46,18 +45,16 @@ class SizedBlock(nn.Module):
 
 def simulate_step(candidate: Candidate, setting: Setting) -> Step:
     """The candidate's step in the steady middle of a run."""
-    place, profile, late_s = setting.place(candidate), setting.profile, setting.late_s
-    name, options = candidate.simulated() if candidate.modelled else candidate.own()
-    kind: type[Strategy] = Fused if candidate.form == "fused" else PLUGINS["strategy"].load(name)
-    parsed = kind.parse(options | ({"servers": place.servers} if place.servers else {}))
+    place, profile, late_s = candidate.place(setting), setting.profile, setting.late_s
+    kind, options = candidate.in_virtual_time()
+    steps = UNEVEN_STEPS if late_s or kind.uneven else STEPS
+    period = kind.period(setting, place, options)
+    warmup, steps = (WARMUP, steps) if period == 1 else (max(WARMUP, period), max(WARMUP, period))
+    kind = Fused if kind is Horovod else kind
+    options = replace(options, servers=place.servers) if place.servers else options
     names = [f"{number}_{layer.name}".replace(".", "_") for number, layer in enumerate(profile.layers)]
     seconds = BlockSeconds([each.forward_s for each in profile.layers], [each.backward_s for each in profile.layers])
-    steps = UNEVEN_STEPS if late_s or candidate.form == "eager" else STEPS
-    warmup, steps = (options["H"], options["H"]) if candidate.form == "local" else (WARMUP, steps)
-    if candidate.form == "stages" and (plan := plan_of(setting, place, options, name, 1)):
-        warmup = steps = max(WARMUP, 2 * math.ceil(plan.aligned / place.workers))
-
-    matrices = setting.matrices if candidate.form == "lowrank" and setting.matrices else [None] * len(names)
+    matrices = (None if candidate.modelled else setting.matrices) or [None] * len(names)
     worlds: list[virtual.World] = []
 
     def rank(fabric: virtual.VirtualFabric) -> list[dict[str, Any]]:
@@ -67,9 +64,9 @@ def simulate_step(candidate: Candidate, setting: Setting) -> Step:
         if late_s and place.workers > 1:
             late = imbalance.load_imbalance("random_one")
             worker.imbalance = late(late.Options(delay_s=late_s), place.workers, 0)
-        return observe_steps(fabric, kind(parsed), worker, warmup, steps)
+        return observe_steps(fabric, kind(options), worker, warmup, steps)
 
-    ranks, fabric = kind.ranks(parsed, place.workers), TwoLevelFabric if place.machines else virtual.VirtualFabric
+    ranks, fabric = kind.ranks(options, place.workers), TwoLevelFabric if place.machines else virtual.VirtualFabric
     timings = virtual.run(ranks, rank, setting.network(place), setting.costs, kind=fabric)
     summary = summarise_steps([timings[0]], steps)
     hidden_s = summary["communication"]["overlapped_s"]

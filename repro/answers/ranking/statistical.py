@@ -57,8 +57,8 @@ def statistical_cost(candidate: Candidate) -> Cost | None:
     """A candidate's cost; None if it keeps synchronous SGD's updates, or the reference has no pair of runs."""
     if candidate.keeps == "synchronous":
         return None
-    name, options = candidate.simulated()
-    return all_costs().get((name, options.get("codec", "none")))
+    kind, options = candidate.in_virtual_time()
+    return all_costs().get((kind.name, getattr(options, "codec", "none")))
 
 
 @cache

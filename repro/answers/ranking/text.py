@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import draws
 from repro.answers.ranking.answer import Answer, Row, format_gigabytes
 from repro.answers.ranking.candidates import ANY, BETTER, PAYS, SYNCHRONOUS, USUAL, read_candidates
 from repro.answers.ranking.form_errors import SHARE, WITHIN
 from repro.answers.ranking.links import GOODPUT, INSIDE
-from repro.answers.ranking.setting import Setting
 from repro.core.input_names import describe_names
 
 OTHER = {"compressed": "what compression loses of gradients", "stale": "gradients of older weights"}

@@ -20,9 +20,9 @@ from repro.algorithms.pipeline import profile as profiles
 from repro.algorithms.pipeline import profiler
 from repro.algorithms.pipeline.layers import Layer, Profile, tensor_bytes
 from repro.algorithms.pipeline.shapes import count_saved
+from repro.algorithms.timing.setting import slow_profile
 from repro.answers.ranking import published_models
 from repro.answers.ranking.arguments import check_model
-from repro.answers.ranking.setting import slow_profile
 from repro.core import own_code
 from repro.core.errors import InputError
 from repro.data.base import WORD_KINDS

@@ -7,9 +7,10 @@ import pytest
 from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.algorithms.timing.collective_forms import recursive_doubling
 from repro.algorithms.timing.partial_forms import partial_step
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import forms, simulate
 from repro.answers.ranking.candidates import read_candidates
-from repro.answers.ranking.setting import Setting, cluster_entries
+from repro.answers.ranking.cluster import cluster_entries
 from repro.experiment.testbeds import testbed_of as bed_of
 from tests.support.forms import staleness_bound
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from repro.core.errors import InputError
 from repro.experiment import testbeds
+from repro.fabric.virtual import modelled
 from repro.fabric.virtual.fabric import Network, run
-from repro.rank import factory
 from tests.support import forms, probes
 from tests.support.virtual import ALPHA, BETA, KB, close, message
 
@@ -105,14 +105,14 @@ TESTBED = probes.TESTBED | {"alpha_s": ALPHA, "beta_s_per_byte": BETA}
 
 
 def network_of(**entries) -> Network:
-    return factory.virtual_network(testbeds.testbed_of(TESTBED | entries))
+    return modelled.virtual_network(testbeds.testbed_of(TESTBED | entries))
 
 
 def test_a_testbed_s_network():
     assert network_of() == Network(ALPHA, BETA)
     assert network_of(fair=True) == Network(ALPHA, BETA, fair=True)
     uneven = testbeds.testbed_of(TESTBED | {"alpha_s": ALPHA, "fair": True, "share_spread": 0.1})
-    assert factory.virtual_network(uneven, 3) == Network(ALPHA, BETA, fair=True, spread=0.1, seed=3)
+    assert modelled.virtual_network(uneven, 3) == Network(ALPHA, BETA, fair=True, spread=0.1, seed=3)
     entries = {"hosts": 8, "local_alpha_s": LOCAL_ALPHA, "local_beta_s_per_byte": LOCAL_BETA}
     assert network_of(**entries) == network_of(**entries, startup_s=3e-3) == shared(8)
     assert network_of(hosts=None, fair=False, short_bytes=None) == Network(ALPHA, BETA)
@@ -138,8 +138,8 @@ def test_an_all_pull_over_fair_links_takes_as_long_and_ends_together(p, hosts):
 
 
 def test_a_startup_is_a_fixed_cost():
-    assert factory.virtual_costs(testbeds.testbed_of(TESTBED)).seconds("startup") == 0.0
-    assert factory.virtual_costs(testbeds.testbed_of(TESTBED | {"startup_s": 3e-3})).seconds("startup") == 3e-3
+    assert modelled.virtual_costs(testbeds.testbed_of(TESTBED)).seconds("startup") == 0.0
+    assert modelled.virtual_costs(testbeds.testbed_of(TESTBED | {"startup_s": 3e-3})).seconds("startup") == 3e-3
 
 
 def test_waiting_for_all_is_waiting_for_the_last():

@@ -15,13 +15,13 @@ import pytest
 from repro import models
 from repro.algorithms.pipeline.layers import Layer, Profile
 from repro.algorithms.timing import collective_forms
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import simulate
 from repro.answers.ranking.candidates import read_candidates
-from repro.answers.ranking.setting import Setting
 from repro.core.errors import FaultError, InputError
 from repro.experiment import config, files, testbeds
+from repro.fabric.virtual import modelled
 from repro.launch.namespaces import links, network, private
-from repro.rank import factory
 from repro.training.device_times import block_flops, block_seconds, compute_seconds
 from tests.support import forms
 from tests.support.virtual import close
@@ -158,7 +158,7 @@ def test_every_number_has_a_source():
         found = of_paper(name)
         numbers = {key for key in found if key not in NO_NUMBERS}
         assert numbers <= {source.split(".")[0] for source in found["sources"]}
-        assert factory.virtual_network(testbeds.testbed_of(found)).hosts == 8
+        assert modelled.virtual_network(testbeds.testbed_of(found)).hosts == 8
     assert of_paper("ibatch-implied")["sources"]["device"].startswith("implied: 26x")
 
 
@@ -191,7 +191,7 @@ def congested(**entries) -> dict:
 
 def test_a_congested_network_is_that_of_its_file_also_as_a_record_keeps_it():
     found = testbeds.testbed_of(congested())
-    assert factory.virtual_network(found).congestion == tuple(found.congestion.items())
+    assert modelled.virtual_network(found).congestion == tuple(found.congestion.items())
     assert testbeds.testbed_of(json.loads(json.dumps(found.model_dump(mode="json")))).congestion == found.congestion
 
 
@@ -207,7 +207,7 @@ def test_congestion_that_cannot_be_is_refused_in_a_line(wrong):
 def test_its_dense_times_are_the_released_ones():
     """Equation (5) with beta slowed down, after one worker's iteration: VGG-16 on 4, 8, 16 and 32 workers."""
     released = {4: 104.200, 8: 92.560, 16: 39.480, 32: 12.600}  # images/s of a worker: reference/gtopk.csv
-    network = factory.virtual_network(testbeds.testbed_of(congested()))
+    network = modelled.virtual_network(testbeds.testbed_of(congested()))
     for workers, images in released.items():
         ring = collective_forms.ring_seconds(
             workers, 4 * 14_728_266, network.alpha, network.beta * network.slowdown(workers)

@@ -17,9 +17,10 @@ from repro.experiment import testbeds
 from repro.experiment.expand import expand_runs
 from repro.experiment.identify import identify_runs
 from repro.fabric.virtual import fabric as virtual
+from repro.fabric.virtual import modelled
 from repro.launch.runner import run_unfinished
 from repro.probes import p2p, selection, sparse_collectives
-from repro.rank import factory, programs
+from repro.rank import programs
 from tests.support import probes as probes_common
 from tests.support.probes import exactly
 from tests.support.records import read_summary
@@ -67,7 +68,7 @@ def test_the_deviation_is_that_of_the_runs(monkeypatch):
     monkeypatch.setattr(p2p, "_one_way", lambda *_: next(times))
 
     class Known:
-        costs = factory.virtual_costs(testbeds.testbed_of(composed("fig8")["testbed"]))
+        costs = modelled.virtual_costs(testbeds.testbed_of(composed("fig8")["testbed"]))
 
     [point] = p2p.measure_points(Known(), [4], 3)
     assert point["mean_s"] == 3.0 and point["deviation_s"] == pytest.approx(statistics.stdev([1, 2, 6]))

@@ -16,9 +16,9 @@ from repro.experiment import testbeds
 from repro.experiment.config import compose
 from repro.experiment.expand import expand_runs
 from repro.fabric.costs import Costs
+from repro.fabric.virtual.modelled import virtual_costs
 from repro.probes.shared import prices
 from repro.rank.draws import simulate_draw
-from repro.rank.factory import virtual_costs
 from repro.records import catalogue, comparison
 from repro.records.record import Found
 from repro.records.tables import build_table

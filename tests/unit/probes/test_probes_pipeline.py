@@ -17,6 +17,7 @@ from repro.experiment import config as configs
 from repro.experiment.expand import expand_runs
 from repro.experiment.testbeds import Rate
 from repro.fabric.virtual import fabric as virtual
+from repro.fabric.virtual import modelled
 from repro.probes import lengths, runtimes
 from repro.rank import factory
 from tests.support import pipedream_vgg16, virtual_runs
@@ -127,7 +128,7 @@ def run_timed(experiment, folder, *overrides):
     testbed = () if any(each.startswith("testbed=") for each in overrides) else ("testbed=paper/eagersgd-lstm",)
     config = virtual_runs.configured(f"eagersgd/{experiment}", [*SMALL, *testbed, *overrides], "quick")
     network = virtual.Network(config.testbed.alpha_s, config.testbed.beta_s_per_byte)
-    return virtual_runs.ended(config, folder, network, factory.virtual_costs(config.testbed))
+    return virtual_runs.ended(config, folder, network, modelled.virtual_costs(config.testbed))
 
 
 def test_in_virtual_time_a_batch_takes_its_length(tmp_path):

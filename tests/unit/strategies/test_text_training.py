@@ -18,6 +18,7 @@ from repro.experiment.identify import identify_runs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.virtual import fabric as virtual
+from repro.fabric.virtual import modelled
 from repro.rank import factory
 from repro.rank.session import run_rank
 from repro.rank.summary import first_reaching
@@ -44,7 +45,7 @@ def configuration(*overrides: str, **changes: Any) -> RunConfig:
 
 
 def on_ranks(config: RunConfig, work: Any) -> list[Any]:
-    network, costs = factory.virtual_network(config.testbed), factory.virtual_costs(config.testbed)
+    network, costs = modelled.virtual_network(config.testbed), modelled.virtual_costs(config.testbed)
     return virtual.run(needs.strategy_ranks(config), work, network, costs)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from repro.algorithms.pipeline.layers import Layer, Profile
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import answer, forms, workload
 from repro.answers.ranking.candidates import read_candidates
-from repro.answers.ranking.setting import Setting, cluster_entries
+from repro.answers.ranking.cluster import cluster_entries
 from repro.experiment.testbeds import testbed_of as bed_of
 
 LAYERS = tuple(Layer(f"layer{n}", 0.002, 0.004, 2e5 * (9 - n), 1e6 * (1 + n % 5 * 3)) for n in range(8))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from repro.algorithms.timing.step import Step
 from repro.answers.ranking import (
     answer,
     candidates,
@@ -14,7 +15,6 @@ from repro.answers.ranking import (
     text,
 )
 from repro.answers.ranking.arguments import Question
-from repro.answers.ranking.assembled import Step
 from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.flips import Flip
 from repro.answers.ranking.form_errors import FormError

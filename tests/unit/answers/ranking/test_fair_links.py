@@ -7,9 +7,10 @@ from itertools import pairwise
 import pytest
 
 from repro.algorithms.pipeline.layers import Layer, Profile
+from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import forms, simulate, workload
 from repro.answers.ranking.candidates import read_candidates
-from repro.answers.ranking.setting import Setting, cluster_entries
+from repro.answers.ranking.cluster import cluster_entries
 from repro.experiment.testbeds import testbed_of as bed_of
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from repro.algorithms.timing.step import Step
 from repro.answers.ranking import form_checks, forms, simulate
-from repro.answers.ranking.assembled import Step
 from repro.answers.ranking.candidates import read_candidates
 from repro.answers.ranking.form_errors import CASES, WITHIN, Checked, FormError
 

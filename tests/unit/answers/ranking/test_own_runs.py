@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from repro.algorithms.timing.step import Step
 from repro.answers.ranking import (
     answer,
     calibration,
@@ -15,7 +16,6 @@ from repro.answers.ranking import (
 )
 from repro.answers.ranking.against import Compared
 from repro.answers.ranking.arguments import Question
-from repro.answers.ranking.assembled import Step
 from repro.answers.ranking.candidates import read_candidates
 from tests.unit.answers.ranking.settings import LOAD, seconds, setting
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
-from repro.algorithms.pipeline.configuration import Configuration, best_stages
+from repro.algorithms.pipeline.configuration import best_stages
 from repro.algorithms.pipeline.layers import Profile
 from repro.algorithms.pipeline.layout import Layout
 from repro.algorithms.pipeline.passes import Plan
@@ -18,49 +18,38 @@ from repro.algorithms.timing.pipeline_forms import (
     pipeline_step,
     split_blocks,
 )
-from repro.answers.ranking.assembled import Options, Step, assemble_step
-from repro.answers.ranking.setting import Place, Setting
+from repro.algorithms.timing.setting import Place, Setting
+from repro.algorithms.timing.step import Step, assemble_step
 from repro.core.errors import InputError
-from repro.core.registry import PLUGINS
 
 # iterations of the recursion that are not counted, and that are; with flushes one, after which all are alike
 WARMUP = 2
+ITERATIONS = 3 * WARMUP  # of a plan that is long enough
 
 
-def stages_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
-    """GPipe, 1F1B with flush, PipeDream."""
-    plan = plan_of(setting, place, options, name, 3 * WARMUP)
-    if plan is None:
-        return None
+def stages_step(setting: Setting, place: Place, plan: Plan) -> Step:
+    """The step of a plan of at least `ITERATIONS`."""
     iterations = 1 if plan.flush else WARMUP
     seconds, late = pipeline_step(plan, _times(setting, place, plan), place.alpha, iterations, setting.late_s)
     seconds *= place.workers / minibatches_of(plan)
     return assemble_step(setting, seconds - setting.computation_s - setting.update_s, late=late)
 
 
-def least_stages_step(setting: Setting, place: Place, options: Options, name: str) -> Step | None:
-    """About a lower bound of it, in a hundredth of the time: that of stages for the nearest of bandwidths a quarter of
-    an octave apart (`least_seconds`)."""
-    rounded = replace(place, beta=2 ** (round(4 * math.log2(place.beta)) / 4))
-    plan = plan_of(setting, rounded, options, name, 1)
-    if plan is None:
-        return None
+def least_stages_step(setting: Setting, place: Place, plan: Plan) -> Step:
+    """A lower bound of it (`least_seconds`), in a hundredth of the time."""
     seconds = least_seconds(plan, _times(setting, place, plan), place.alpha) * place.workers / minibatches_of(plan)
-    return assemble_step(setting, seconds - setting.computation_s - setting.update_s, late=0.0)
+    step = assemble_step(setting, seconds - setting.computation_s - setting.update_s, late=0.0)
+    return replace(step, bound=True)
 
 
-def plan_of(setting: Setting, place: Place, options: Options, name: str, iterations: int) -> Plan | None:
-    """The plan of a pipeline for so many iterations; None if there are too few layers."""
-    layout = _layout(setting.stages, place.workers, place.beta, options["config"])
-    if layout is None:
-        return None
-    kind = PLUGINS["strategy"].load(name)
-    minibatches = iterations * (options.get("flush") or place.workers)
-    return kind(kind.parse(options)).plan(Configuration(layout, "", (), ()), minibatches)
+def rounded_place(place: Place) -> Place:
+    """The place with the nearest of bandwidths a quarter of an octave apart, whose stages are soon known."""
+    return replace(place, beta=2 ** (round(4 * math.log2(place.beta)) / 4))
 
 
 @lru_cache(maxsize=256)
-def _layout(profile: Profile, workers: int, beta: float, config: str) -> Layout | None:
+def cut_stages(profile: Profile, workers: int, beta: float, config: str) -> Layout | None:
+    """The best stages; None if there are too few layers."""
     try:
         return best_stages(profile, workers, 1 / beta, config).layout
     except InputError:

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache
-from pathlib import Path
+from functools import cached_property, lru_cache
 from typing import Any
 
 from repro.algorithms.pipeline.layers import Layer, Profile
-from repro.answers.ranking.candidates import Candidate
-from repro.answers.ranking.links import Quantiles
-from repro.core import user_files
-from repro.experiment.testbeds import Simulated, testbed_of
+from repro.experiment.inputs import Quantiles
+from repro.experiment.testbeds import Modelled
 from repro.fabric.costs import Costs
+from repro.fabric.virtual.modelled import virtual_costs, virtual_network
 from repro.fabric.virtual.network import Network
-from repro.rank.factory import virtual_costs, virtual_network
 
-FILE = Path(__file__).with_name("cluster.yaml")
 MOST_LAYERS = 24  # among which pipelines are cut
-
-
-@cache
-def cluster_entries() -> dict[str, Any]:
-    """The entries of `cluster.yaml`, checked as a testbed's."""
-    entries = user_files.read_entries(FILE)
-    assert isinstance(testbed_of(entries), Simulated)
-    return entries
 
 
 @dataclass(frozen=True)
@@ -51,7 +39,7 @@ class Setting:
 
     profile: Profile
     workers: int
-    testbed: Simulated
+    testbed: Modelled
     gpus_per_node: int = 1
     late: float = 0.0
     matrices: tuple[tuple[int, int], ...] | None = None
@@ -103,23 +91,25 @@ class Setting:
         """Whether several machines have several workers each."""
         return self.gpus_per_node > 1 and self.machines > 1
 
-    def place(self, candidate: Candidate) -> Place:
-        """GPUs of one machine share its network card as `candidate.link` says: one of them uses it at a time ("ring"),
-        all do ("all"), each for its part of their sum ("two_levels"), or a process that has summed their gradients does
-        ("machine"). A ring's latency is the mean of its hops', as in NCCL's own model (src/graph/tuning.cc)."""
+    def place(self, link: str, separate: bool = False) -> Place:
+        """GPUs of one machine share its network card as `link` says: one of them uses it at a time ("ring"), all do
+        ("all"), each for its part of their sum ("two_levels"), or a process that has summed their gradients does
+        ("machine"). A ring's latency is the mean of its hops', as in NCCL's own model (src/graph/tuning.cc).
+
+        separate: servers are in machines of their own, as many again.
+        """
         bed, gpus = self.testbed, min(self.gpus_per_node, self.workers)
-        separate = candidate.servers == "separate"
         if self.machines == 1 and gpus > 1:
             return Place(self.workers, 0, bed.local_alpha_s, bed.local_beta_s_per_byte)
         if gpus == 1:
             return Place(self.workers, self.workers if separate else 0, bed.alpha_s, bed.beta_s_per_byte)
-        if candidate.link == "two_levels":
+        if link == "two_levels":
             return Place(self.workers, 0, bed.alpha_s, bed.beta_s_per_byte, self.machines)
-        if candidate.link == "ring":
+        if link == "ring":
             between = (self.machines - 1) / (self.workers - 1)  # the share of the hops that are between machines
             alpha = between * bed.alpha_s + (1 - between) * bed.local_alpha_s
             return Place(self.workers, 0, alpha, max(bed.beta_s_per_byte, bed.local_beta_s_per_byte))
-        if candidate.link == "all":
+        if link == "all":
             return Place(self.workers, 0, bed.alpha_s, gpus * bed.beta_s_per_byte)
         moved = 1.0 if separate else (self.machines - 1) / self.machines  # bytes each way, per byte of the gradient
         inside = 2 * (gpus - 1) / gpus * bed.local_beta_s_per_byte / moved

@@ -111,7 +111,7 @@ class Strategy(ABC):
         """The closed form of a steady iteration of the global batch on a network; None: it has none, or is impossible.
 
         setting: the model's layers, the workers and the testbed's costs. place: this strategy's ranks and the link
-        between two. `assemble_step` makes a `Step` of its parts. `repro recommend` ranks by it.
+        between two. `assemble_step` makes a `Step` of its parts. `repro recommend` ranks by it, or by the twin's.
         """
         return None
 

@@ -25,7 +25,6 @@ from repro.training.cuda_timer import Mark
 from repro.training.first_updates import describe_undivided
 from repro.training.worker import Worker
 
-# what was summed -> how it is divided
 SIGN_OF_LIFE_S = 5.0  # interval of messages to the parent, which ends ranks that are silent for long
 
 
@@ -51,7 +50,7 @@ class RankSteps:
     trace: list[Interval]
     staleness: dict[int, int]
     counters: dict[str, float]
-    first_updates: dict[str, float]
+    first_updates: dict[str, list[float]]
     nonfinite: NonFinite | None
     peak_bytes: int | None
     cores: CoreTimes | None
@@ -131,7 +130,7 @@ class StepLog:
             trace=clock.middle(self.trace_steps * typical) if self.trace_steps else [],
             staleness=dict(self.staleness),
             counters={name: float(total) for name, total in self.strategy.counters().items()},
-            first_updates=worker.first_updates.ratios(worker.workers),
+            first_updates=worker.first_updates.ratios(),
             nonfinite=find_nonfinite(worker, self.strategy, iteration, losses.tolist()),
             peak_bytes=meters.peak_bytes(worker.model_shard.device) if worker.blocks is None else None,
             cores=self.core_meter.since_last() if self.core_meter else None,

@@ -136,7 +136,7 @@ class SmallRun:
     evaluated: list[dict[str, torch.Tensor]] = field(default_factory=list)  # evaluation weights
     counters: list[dict[str, float]] = field(default_factory=list)
     sent_at: list[list[int]] = field(default_factory=list)  # the iterations, from 1, in which the rank sent something
-    first_updates: list[dict[str, float]] = field(default_factory=list)  # `FirstUpdates.ratios`
+    first_updates: list[dict[str, list[float]]] = field(default_factory=list)  # `FirstUpdates.ratios`
     steps: int = 0
     exact: bool = True  # repetitions have the same bits
 
@@ -290,7 +290,7 @@ def one_rank(fabric: Fabric, setup: Setup) -> tuple:
         losses,
         fabric.bytes_sent,
     )
-    ratios = worker.first_updates.ratios(workers) if setup.arithmetic else {}
+    ratios = worker.first_updates.ratios() if setup.arithmetic else {}
     return *mine, seconds, state, staleness, weights, counters, sent_at, ratios
 
 

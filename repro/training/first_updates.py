@@ -40,12 +40,10 @@ class FirstUpdates:
         if len(own) == len(shard.parameters):
             self.gradients.append(mean.norm() / torch.stack([gradient.norm() for gradient in own]).norm())
 
-    def ratios(self, workers: int) -> dict[str, float]:
-        """The least ratio of gradients, and the first of weights that is too long for a mean (else 1); only those
-        that this rank has. Waits for the device."""
-        least = {"gradients": min(values)} if (values := _values(self.gradients)) else {}
-        long = (ratio for ratio in _values(self.weights) if least_sum(workers) < ratio < math.inf)
-        return least | ({"weights": next(long, 1.0)} if self.weights else {})
+    def ratios(self) -> dict[str, list[float]]:
+        """The ratios of `gradients` and `weights`, one an update; only those that this rank has. Waits for the
+        device."""
+        return {what: torch.stack(known).tolist() for what in REMEDIES if (known := getattr(self, what))}
 
     def updated(self, shard: ModelShard) -> None:
         """Note the weights after an update."""
@@ -63,25 +61,22 @@ def _sample(shard: ModelShard) -> torch.Tensor:
     return shard.weights[:: max(1, shard.weights.numel() // SAMPLE)]
 
 
-def _values(ratios: list[torch.Tensor]) -> list[float]:
-    return torch.stack(ratios).tolist() if ratios else []
-
-
 def least_sum(workers: int) -> float:
-    """The ratio above which a gradient or weights are taken for a sum of the workers' that was not divided: no mean is
-    longer than the longest of them, and a sum is up to `workers` times as long."""
+    """The ratio above which, on every rank, a gradient or weights are taken for a sum of the workers' that was not
+    divided: no mean is longer than the longest of them, and a sum is up to `workers` times as long."""
     return max(LEAST, workers / 2)
 
 
-def describe_undivided(of_ranks: Sequence[Mapping[str, float]], workers: int) -> dict[str, str]:
-    """A line for each of `gradients` and `weights` that look like a sum which was not divided. of_ranks: the ratios of
-    each rank (`FirstUpdates.ratios`)."""
+def describe_undivided(of_ranks: Sequence[Mapping[str, Sequence[float]]], workers: int) -> dict[str, str]:
+    """A line for each of `gradients` (of all updates) and `weights` (of some update) that look like a sum which was not
+    divided. of_ranks: the ratios of each rank (`FirstUpdates.ratios`)."""
     lines = {}
     for what, remedy in REMEDIES.items():
-        ratios = [rank[what] for rank in of_ranks if what in rank]
-        if ratios and min(ratios) > least_sum(workers):
+        least = [min(of_update) for of_update in zip(*(rank[what] for rank in of_ranks if what in rank), strict=False)]
+        long = [ratio for ratio in least if least_sum(workers) < ratio < math.inf]
+        if long and (what == "weights" or len(long) == len(least)):
             lines[what] = (
-                f"the first updates are {min(ratios):.1f} or more times the workers' {what}, as if a sum of {workers} "
+                f"the first updates are {min(long):.1f} or more times the workers' {what}, as if a sum of {workers} "
                 f"were not divided; {remedy.format(workers=workers)}"
             )
     return lines

@@ -180,7 +180,12 @@ def rows(figure: Figure, table: pd.DataFrame) -> pd.DataFrame:
     more = ("kind", "seed", *(("low", "high") if figure.interval else ()))
     shown = shown[[*axes, *(column for column in more if column in table and column not in axes)]]
     complete = shown[[column for column in (figure.x, figure.column_y) if column]].notna().all(axis=1)
-    return shown[complete | shown["low"].notna()] if figure.interval and "low" in shown else shown[complete]
+    shown = shown[complete | shown["low"].notna()] if figure.interval and "low" in shown else shown[complete]
+    if figure.kind in ("bar", "dot", "stack") and shown[figure.x].map(lambda value: isinstance(value, str)).any():
+        raise InputError(
+            f"figure '{figure.title}': x: {figure.x} has names; a {figure.kind} has numbers on x, names on y"
+        )
+    return shown
 
 
 def _long(figure: Figure, table: pd.DataFrame, measures: dict[str, str]) -> pd.DataFrame:

@@ -104,10 +104,7 @@ def _outside(figure: Figure, rows: pd.DataFrame) -> str:
     marks = rows.groupby(places, observed=True, dropna=False)[[figure.x, "low", "high"]].median()
     if not ((marks[figure.x] < marks["low"]) | (marks[figure.x] > marks["high"])).any():
         return ""
-    return (
-        " Where nine in ten draws lie on one side of our best guess, its mark is outside of its bar, and claims have "
-        "the median draw."
-    )
+    return " A mark outside of its bar is a best guess; nine in ten draws lie elsewhere, and claims have their median."
 
 
 Made = Mapping[str, Callable[[Results], pd.DataFrame]]  # name -> function of a paper's `tables.py`

@@ -56,6 +56,12 @@ def test_bars_are_medians_over_seeds(tmp_path):
     assert [text.get_text() for text in made.legends[0].get_texts()] == ["emulated", "simulated"]
 
 
+@pytest.mark.parametrize("kind", ["bar", "dot", "stack"])
+def test_names_on_the_axis_of_numbers_are_told_with_the_figure(tmp_path, kind):
+    with pytest.raises(InputError, match="figure 'Steps': x: variant has names"):
+        figures.rows(figure(tmp_path, kind=kind, x="variant", y="step_s"), ROWS)
+
+
 @pytest.mark.parametrize("width", [looks.WIDTH, looks.NARROW])
 def test_a_stack_adds_up(tmp_path, width):
     spec = figure(tmp_path, kind="stack", labels={})

@@ -100,7 +100,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[argparse.Namespace
 
 def config_folder() -> Parser:
     """The parser of the option that every command accepts, before or after its name."""
-    parser = Parser(add_help=False, allow_abbrev=False)
+    parser = Parser(add_help=False)
     text = "a folder of other experiments and papers, laid out as paper_configs/ (also: $REPRO_CONFIGS); repeatable"
     parser.add_argument("--config-dir", metavar="DIR", type=Path, action="append", default=[], help=text)
     return parser

@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *args: Any, **options: Any):
-        super().__init__(*args, allow_abbrev=False, **options)
+        super().__init__(*args, **options | {"allow_abbrev": False})
         self._negative_number_matcher = re.compile(r"-\.?\d")
         self._headings: dict[str, list[argparse.Action]] = {}
         self.set_defaults(parser=self)  # overridden by a command's own parser

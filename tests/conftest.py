@@ -27,7 +27,7 @@ for sign, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 
 def pytest_collection_finish():
     gc.freeze()  # collections of garbage need not visit what was imported
-    gc.set_threshold(100_000)  # as tables of draws are millions of objects; by default a tenth of the time
+    gc.set_threshold(10_000)  # by default a tenth of the time, as tables of draws are millions of objects
     gc.enable()
 
 

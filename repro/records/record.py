@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -325,10 +326,12 @@ class Record(Part):
         return self.identity.trains
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: a table of the run."""
-        from repro.records.record_list import Records
-
-        return Records([self])._repr_html_()
+        """What a notebook shows: a table of the run and its results."""
+        known = {"run": self.name, "variant": self.identity.variant, "kind": self.kind, "seed": self.identity.seed}
+        results = {name: value for name, value in self.result if isinstance(value, int | float | str)}
+        rows = (known | results | {"warnings": self.warning_text or "-"}).items()
+        cells = (f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in rows)
+        return f"<table>{''.join(cells)}</table>"
 
     def plain(self) -> dict[str, Any]:
         """As plain data, as in a file."""

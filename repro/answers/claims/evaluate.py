@@ -38,7 +38,7 @@ class Outcome:
 
     values: dict[int, float] = field(default_factory=dict)
     reason: str = ""
-    variants: Sequence[str] = ()
+    variants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,8 @@ def _weakest_first(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _picture(files: Files, rows: pd.DataFrame) -> Markdown:
     """The headlines of all papers."""
     counts = rows["heading"].value_counts()
-    said = {"are reproduced": [REPRODUCED], "have the effect but an undecided size": [SAME_DIRECTION],
-            "another size": [SMALLER, LARGER], "are open": [OPEN]}  # fmt: skip
+    said = {"are reproduced": [REPRODUCED], "more have the effect": [SAME_DIRECTION, SMALLER, LARGER],
+            "are open": [OPEN]}  # fmt: skip
     title = ", ".join(f"{counts.reindex(words, fill_value=0).sum()} {text}" for text, words in said.items())
     named = rows.drop(columns=["page", "why"]).astype(dict.fromkeys(wording.NUMBERS, float))
     return forest.forest_picture(files, named, f"Of {len(rows)} headline claims {title}")

@@ -68,9 +68,6 @@ def test_the_interval_of_a_speed_up_is_that_of_its_claim_and_of_no_other_with_th
     for each in page.results.claims("vgg16-4a-over-bsp"):  # `vgg16-4a-reduction` compares bytes of the same variants
         (bar,) = drawn.loc[[("VGG16, 4 (A)", "BSP", each.kind)]].itertuples()
         assert (bar.low, bar.high) == pytest.approx((each.estimate.low, each.estimate.high))
-    for name in ("table1", "over-bsp"):  # a best guess outside of its bar gives way to the median draw, as in verdicts
-        barred = csv(page, name).dropna(subset="low")
-        assert ((barred["low"] <= barred["speedup"]) & (barred["speedup"] <= barred["high"])).all()
     alexnet = csv(page, "table1").query("row == 'AlexNet, 8 (B)'")  # no claim is on it: the paper prints no number
     assert (alexnet["low"] < alexnet["high"]).all()
 

@@ -119,7 +119,8 @@ def test_its_own_inputs_change_none_of_the_projects(folder):
 
 def test_a_page_that_cannot_be_built_is_a_warning_and_an_error_where_it_is_asked_for(folder, tmp_path, capsys):
     template = folder / "reports" / "mine" / "page.md.j2"
-    template.write_text(template.read_text() + "{% block answer %}\n{{ nothing.at_all }}{% endblock %}")
+    start = "{% block answer %}"
+    template.write_text(template.read_text().replace(start, start + "{{ nothing.at_all }}"))
     line = "building the page of mine ..."
     with pytest.raises(InputError, match=r"page\.md\.j2:\d+: UndefinedError"):
         build.build("mine", tmp_path, tmp_path / "pages", lambda line: print(line))

@@ -26,8 +26,9 @@ from repro.reports.recommend.emulated import emulated_shown, format_short
 
 PAGE = "recommend"
 ADVICE, SIMPLEST = "what the tool says to use", "always the simplest to use"  # rules
-NAMED = ["fastest predicted", "to use", "best measured", "right"]  # left-aligned columns, too
-LEFT = ["fastest, synchronous", "fastest of those ranked"]  # left-aligned columns
+# left-aligned columns
+NAMED = ["fastest predicted", "to use", "best measured", "right"]
+LEFT = ["fastest, synchronous", "fastest of those ranked"]
 
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
@@ -62,7 +63,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "unranked": [each.label for each in read_candidates().values() if not each.ranked],
         "residuals": files.table(residuals_table(published), "residuals"),
         "outside": files.table(outside_table(published), "outside", left=["system"]),
-        "wrong": files.table(named_table([each for each in settings if not each.is_best(advised(each))]), "wrong",
+        "wrong": files.table(named_table([each for each in settings if not each.is_best(find_advised(each))]), "wrong",
                              left=NAMED),
         "advice": {
             kind: cells.describe_advice(figures.cells_at_a_glance(grid), kind) for kind in (SYNCHRONOUS, ANY)
@@ -121,13 +122,13 @@ def rights_of_rules(settings: list[Contest[Compared]]) -> dict[str, list[bool]]:
     forms = against.find_contests([row.by("form") for each in settings for row in each.rows])
     return {
         "the fastest prediction": [each.right for each in settings],
-        ADVICE: [each.is_best(advised(each)) for each in settings],
+        ADVICE: [each.is_best(find_advised(each)) for each in settings],
         "the fastest by the forms alone": [each.right for each in forms],
         SIMPLEST: [dense(each) for each in settings],
     }
 
 
-def advised(each: Contest[Compared]) -> Compared:
+def find_advised(each: Contest[Compared]) -> Compared:
     """What the tool says to use: the simplest strategy that no other one replaces."""
     order = list(read_candidates())
     rows = {row.candidate: row for row in sorted(each.rows, key=lambda row: order.index(row.candidate))}
@@ -218,12 +219,13 @@ def named_table(settings: list[Contest[Compared]]) -> pd.DataFrame:
         {
             "setting": each.place.setting,
             "fastest predicted": read_candidates()[each.named.candidate].label,
-            "to use": read_candidates()[advised(each).candidate].label,
+            "to use": read_candidates()[used.candidate].label,
             "best measured": read_candidates()[each.fastest.candidate].label,
-            "right": "yes" if each.is_best(advised(each)) else "no",
-            "to use, of the best": format_percent(advised(each).measured / each.fastest.measured),
+            "right": "yes" if each.is_best(used) else "no",
+            "to use, of the best": format_percent(used.measured / each.fastest.measured),
         }
         for each in settings
+        for used in [find_advised(each)]
     )
 
 

@@ -171,7 +171,7 @@ def cmd_run(args: argparse.Namespace) -> None:
     from repro.answers.mlflow.store import tracking_uri
     from repro.cli.pages import check_page, pages_time
     from repro.launch.pool import Pools
-    from repro.launch.run import duration_lines, prepare_job, say_left_out
+    from repro.launch.run import prepare_job, print_durations, say_left_out
 
     if args.draws:
         draw_sweeps(args)
@@ -186,8 +186,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         if args.dry_run:
             print(json.dumps(plan_rows(plan_runs(job)), indent=1) if args.json else format_plans(job, after))
             return
-        for line in duration_lines(job, after):
-            print(line, file=sys.stderr)
+        print_durations(job, after)
         if job.todo and builds:
             check_page(args.experiment)
         records, fault = job.execute(pools, not args.no_mlflow)

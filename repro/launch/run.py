@@ -54,8 +54,7 @@ def run(
         tracking_uri()  # InputError for a wrong one
     with Pools(fresh_ranks) as pools:
         job = prepare_job(name, words, scale, force, pools)
-        for line in duration_lines(job):
-            print(line, file=sys.stderr)
+        print_durations(job)
         records, fault = job.execute(pools, mlflow)
     if fault:
         raise fault
@@ -164,6 +163,12 @@ def duration_lines(job: Job, after: str = "") -> list[str]:
         known_later = "their first steps show the time left, and Ctrl-C keeps finished runs"
         lines.append(f"no recorded run resembles {unknown} of them; {known_later}")
     return lines
+
+
+def print_durations(job: Job, after: str = "") -> None:
+    """Print `duration_lines` on stderr."""
+    for line in duration_lines(job, after):
+        print(line, file=sys.stderr)
 
 
 def scale_text(runs: Sequence[Run], scale: str) -> str:

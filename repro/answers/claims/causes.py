@@ -34,13 +34,8 @@ from repro.core.errors import InputError, unknown_name
 from repro.core.fields import Model, Number, Text, check_fields
 from repro.records.kinds import SIMULATED, OfTestbed
 
-TESTED, RIVAL, IMPLIED, NO_FIT, CONJECTURE = STATUSES = (
-    "tested",
-    "rival",
-    "implied",
-    "no fit",
-    "conjecture",
-)  # surest first
+# the surest first
+TESTED, RIVAL, IMPLIED, NO_FIT, CONJECTURE = STATUSES = ("tested", "rival", "implied", "no fit", "conjecture")
 Predictions = dict[Text, Number]  # claim -> our number with the cause
 
 

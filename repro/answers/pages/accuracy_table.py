@@ -7,7 +7,7 @@ from statistics import median
 
 from repro.answers.claims.claims import Claim
 from repro.answers.claims.evaluate import ClaimVerdict
-from repro.answers.claims.evidence import outcome_of, runs_read
+from repro.answers.claims.evidence import runs_read
 from repro.answers.claims.stats import DASH, format_number
 from repro.answers.figures.looks import display_name
 from repro.answers.figures.specification import Experiment
@@ -34,7 +34,7 @@ def _row(results: Results, judged: ClaimVerdict, number: int) -> dict[str, str]:
     group = results.evaluator.runs_for(claim, judged.kind)
     runs = [run for run in runs_read(claim, group) if run.identity.trains] if group else []
     trained = [run for run in runs if run.identity.experiment == claim.experiment] or runs
-    if group and (variants := outcome_of(claim, group).variants):
+    if variants := judged.evidence.outcome.variants:
         trained = [run for run in trained if run.label in variants]
     spec = results.experiments.get(claim.experiment, Experiment())
     return {

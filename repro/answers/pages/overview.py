@@ -91,9 +91,9 @@ def _weakest_first(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _picture(files: Files, rows: pd.DataFrame) -> Markdown:
     """The headlines of all papers."""
     counts = rows["heading"].value_counts()
-    said = {"are reproduced": [REPRODUCED], "more have the effect": [SAME_DIRECTION, SMALLER, LARGER],
-            "are open": [OPEN]}  # fmt: skip
-    title = ", ".join(f"{counts.reindex(words, fill_value=0).sum()} {text}" for text, words in said.items())
+    verdicts = {"are reproduced": [REPRODUCED], "more have the effect": [SAME_DIRECTION, SMALLER, LARGER],
+                "are open": [OPEN]}  # fmt: skip
+    title = ", ".join(f"{counts.reindex(words, fill_value=0).sum()} {text}" for text, words in verdicts.items())
     named = rows.drop(columns=["page", "why"]).astype(dict.fromkeys(wording.NUMBERS, float))
     return forest.forest_picture(files, named, f"Of {len(rows)} headline claims {title}")
 

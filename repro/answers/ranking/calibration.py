@@ -11,7 +11,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -88,7 +88,7 @@ class Calibration:
                 errors[name] += np.array([of.shared(float(quantile)) for quantile in quantiles])
         return errors
 
-    @property
+    @cached_property
     def lead(self) -> float:
         """A strategy's seconds over another's closed form from which on the other pays in OFTEN of the draws, as far as
         rows of one source differ."""

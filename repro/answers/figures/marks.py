@@ -116,8 +116,10 @@ def draw_stack(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, lege
 
 
 def _list_names(axis: Any, names: pd.Index) -> None:
-    """Write the names left of an axis, the first on top."""
+    """Write the names left of an axis, the first on top; of axes that share them left of the first."""
     axis.set_yticks(range(len(names)), names)
+    if not axis.get_subplotspec().is_first_col() and len(axis.get_shared_y_axes().get_siblings(axis)) > 1:
+        axis.tick_params(labelleft=False)
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.grid(False, axis="y")
 

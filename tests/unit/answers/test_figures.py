@@ -81,6 +81,14 @@ def test_texts_behind_a_stack_do_not_cover_one_another(tmp_path, width):
     plt.close(made)
 
 
+@pytest.mark.parametrize("kind", ["bar", "stack"])
+@pytest.mark.parametrize(("shared", "listed"), [(True, [8, 0, 8]), (False, [8, 8, 8])])
+def test_names_that_panels_share_stand_left_of_the_first(tmp_path, kind, shared, listed):
+    rows = pd.concat([ROWS.assign(variant=[f"{name}{n}" for name in ROWS["variant"]]) for n in range(4)])
+    axes = drawn(figure(tmp_path, kind=kind, col="seed", wrap=2, share_y=shared, height=1.6, labels={}), rows).axes
+    assert [sum(tick.label1.get_visible() for tick in axis.yaxis.get_major_ticks()) for axis in axes] == listed
+
+
 @pytest.mark.parametrize("kind", ["line", "scatter", "hist", "box"])
 def test_every_kind_is_drawn_in_panels(tmp_path, kind):
     hue = None if kind == "box" else "variant"

@@ -92,9 +92,14 @@ def sweeps(paper: str, root: Path | None = None) -> list[Sweep]:
     folder = (root or reference_root()) / paper
     if paper not in papers(root) or SWEEPS not in _digests(folder):
         return []
-    rows = check(folder, (SWEEPS,))[SWEEPS]
-    parsed = (sweep.of_lines(row["lines"].splitlines(), f"{folder / SWEEPS}.parquet, {row['run']}") for row in rows)
-    return [each for each in parsed if each]
+    return [*_sweeps(folder, _tables(folder)[SWEEPS])]
+
+
+@lru_cache(maxsize=16)
+def _sweeps(folder: Path, table: bytes) -> tuple[Sweep, ...]:
+    """The sweeps of a table; cached, because a command reads them several times."""
+    where = f"{folder / SWEEPS}.parquet"
+    return tuple(sweep.published(row["lines"].splitlines(), f"{where}, {row['run']}") for row in _rows(table))
 
 
 def write(paper: str, runs: Sequence[Record], root: Path | None = None, swept: Sequence[Sweep] | None = None) -> Path:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, overload
 
 from repro.core import safe_files, user_files
 from repro.core.errors import InputError, cannot_access
@@ -39,7 +40,7 @@ class Sweep(HasRecord):
 
     key: str
     record: Record
-    draws: list[Draw] = field(default_factory=list)
+    draws: Sequence[Draw] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -146,6 +147,42 @@ def _parsed(line: bytes | str, where: str) -> dict[str, Any]:
     except (ValueError, AttributeError) as error:
         raise InputError(f"{where}: altered ({error}); remove the file to draw anew") from None
     return entry
+
+
+class PublishedDraws(Sequence[Draw]):
+    """The draws of a published sweep, a line each by number, parsed when the first one is read: a paper has thousands,
+    and a claim reads those of one experiment. InputError, then, for lines that `of_lines` refuses."""
+
+    def __init__(self, lines: Sequence[str], where: str):
+        self.lines, self.where = lines, where
+
+    @cached_property
+    def parsed(self) -> Sequence[Draw]:
+        whole = of_lines(self.lines, self.where)
+        return whole.draws if whole else []
+
+    def __len__(self) -> int:
+        return len(self.lines) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> Draw: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Draw]: ...
+
+    def __getitem__(self, place: int | slice) -> Draw | Sequence[Draw]:
+        return self.parsed[place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+
+def published(lines: Sequence[str], where: str) -> Sweep:
+    """The sweep of the lines that `lines_of` gave when it was published; the table's digest guards them."""
+    first = of_lines(lines[:1], where)
+    if first is None:
+        raise InputError(f"{where}: no sweep (no lines)")
+    return replace(first, draws=PublishedDraws(lines, where))
 
 
 def lines_of(sweep: Sweep) -> list[str]:

@@ -158,9 +158,11 @@ def erring(runs: Runs, errors: Residuals) -> Runs:
     """Runs without assumed inputs, each repeated with `ERRORS` draws of the validated error."""
 
     def made(run: Found) -> Iterable[Found]:
+        result = run.record.result
+        timed = {name: part for name, part in result if scale_times({name: part}, 2.0) != {name: part}}  # no traces
         for number in range(ERRORS):
             factor = errors.of_draw(number).factor_for(run)
-            yield run.changed(scale_times(run.record.result, factor), seed=number)
+            yield run.changed(result.model_copy(update=scale_times(timed, factor)), seed=number)
 
     return Runs.of_results((run, made(run)) for run in runs.records.values())
 

@@ -59,11 +59,6 @@ def _by_place(lists: dict[str, list[dict[str, str]]]) -> dict[tuple[str, str], d
     return claims | {(entry["claim"], f"cause {entry['cause']}"): entry for entry in lists["causes"]}
 
 
-def judge_claims(paper: str, results: Path | None) -> list[ClaimVerdict]:
-    """The verdicts on a paper's claims, as its page shows them."""
-    return read(paper, results).verdicts
-
-
 def _path(paper: str) -> Path:
     return reference_root() / paper / "verdicts.json"
 

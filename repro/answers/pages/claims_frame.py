@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from repro.answers.claims import published_verdicts
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.pages import overview
+from repro.answers.tables import results
 from repro.core.errors import unknown_name
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ def read_claims(paper: str | None = None) -> pd.DataFrame:
     Columns: `paper`, `claim` (its name), `text`, `source` (its place in the paper), `headline`, `about`, `experiment`,
     `kind` (of our number); the paper's range `paper_low`, `paper_high`; our number `ours` with the ends `low`, `high`
     of its interval; `verdict` (the word), `factor` (ours over the paper's, for words that say by how much),
-    `baseline_factor` (our baseline over the paper's), `reason`, `origin`. Of several papers a bar on stderr shows how
-    many are judged. InputError for a paper without claims.
+    `baseline_factor` (our baseline over the paper's), `reason`, `origin`. A bar on stderr shows how many claims of a
+    paper are judged. InputError for a paper without claims.
     """
     import pandas as pd
     from tqdm import tqdm
@@ -29,9 +29,12 @@ def read_claims(paper: str | None = None) -> pd.DataFrame:
     papers = [*overview.papers()]
     if paper not in (None, *papers):
         raise unknown_name("paper with claims", str(paper), papers)
-    chosen = papers if paper is None else [paper]
-    shown = tqdm(chosen, "judging claims", unit="paper", leave=False, disable=len(chosen) == 1)
-    return pd.DataFrame([_row(name, each) for name in shown for each in published_verdicts.judge_claims(name, None)])
+    rows: list[dict[str, Any]] = []
+    for name in papers if paper is None else [paper]:
+        read = results.read(name, None)
+        shown = tqdm(read.file.claims, f"judging the claims of {name}", unit="claim", leave=False)
+        rows += [_row(name, each) for each in read.judge(shown)]
+    return pd.DataFrame(rows)
 
 
 def _row(paper: str, judged: ClaimVerdict) -> dict[str, Any]:

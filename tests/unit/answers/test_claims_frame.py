@@ -1,13 +1,11 @@
 """`repro.claims`: what it shows while it judges."""
 
 import repro
-from repro.answers.claims import published_verdicts
+from repro.answers.tables.results import Results
 
 
-def test_judging_several_papers_shows_how_many_are_done_and_one_shows_nothing(monkeypatch, capsys):
-    monkeypatch.setattr(published_verdicts, "judge_claims", lambda paper, results: [])
-    assert repro.claims("pipesgd").empty
-    assert capsys.readouterr() == ("", "")
-    assert repro.claims().empty
+def test_a_bar_shows_how_many_claims_are_judged(monkeypatch, capsys):
+    monkeypatch.setattr(Results, "judge", lambda self, claims: [*claims][:0])
+    assert repro.claims("ibatch").empty
     out, err = capsys.readouterr()
-    assert not out and "0/5" in err
+    assert not out and "judging the claims of ibatch" in err and "claim/s" in err

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from repro.launch.show import Shown
     from repro.records.record import Found, Record
 
-HERE, REFUSED, PUBLISHED = "here", "refused", "published"
-# here: finished in this workspace; refused: diverged there. Others would run: the same run is in the reference, an
-# older one exists, or none
-STATES = (HERE, REFUSED, PUBLISHED, "stale", "missing")
+HERE, DIVERGED, PUBLISHED = "here", "diverged", "published"
+# here: finished in this workspace; diverged: there, run again only if forced. Others would run: the same run is in the
+# reference, an older one exists, or none
+STATES = (HERE, DIVERGED, PUBLISHED, "stale", "missing")
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ def plan_runs(job: Job) -> list[Plan]:
         run.title: Plan(run, PUBLISHED if state.name == "done" else state.name, state.reason, estimate)
         for run, state, estimate in zip(job.todo, job.states, job.expected, strict=True)
     }
-    refused = {run.title: Plan(run, REFUSED, "diverged before", Estimate()) for run in job.refused}
+    refused = {run.title: Plan(run, DIVERGED, run.diverged or "", Estimate()) for run in job.refused}
     known = refused | todo
     return [known.get(run.title) or Plan(run, HERE, "", Estimate()) for run in job.planned.runs]
 
 
 def plan_rows(planned: Sequence[Plan]) -> list[dict[str, object]]:
-    """A row for each run; reason: why it is stale or refused; seconds: its estimated duration, null if unknown or
+    """A row for each run; reason: why it is stale or diverged; seconds: its estimated duration, null if unknown or
     finished."""
     return [
         {
@@ -77,7 +77,7 @@ def format_plans(job: Job, after: str) -> str:
     for name in names:
         plans = [plan for plan in planned if plan.run.experiment == name]
         counts = [sum(plan.state == state for plan in plans) for state in STATES]
-        todo = [plan for plan in plans if plan.state not in (HERE, REFUSED)]
+        todo = [plan for plan in plans if plan.state not in (HERE, DIVERGED)]
         takes = duration_text([plan.run for plan in todo], [plan.estimate for plan in todo])
         lines.append(f"{name:{width}}  " + "  ".join(f"{count or '-':>9}" for count in counts) + f"  {takes}")
     lines += duration_lines(job, after)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json, new_file
@@ -13,7 +14,7 @@ from repro.core.terminal import one_line
 if TYPE_CHECKING:
     import pandas as pd
 
-OF_UNFINISHED = ("run", "iteration", "iterations", "epoch", "metric", "so_far", "origin")
+OF_UNFINISHED = ("run", "iteration", "iterations", "epoch", "metric", "so_far", "state", "origin")
 
 
 def add_commands(commands: Any) -> None:
@@ -59,8 +60,8 @@ def cmd_results(args: argparse.Namespace) -> None:
         print(format_experiments(table) if args.table == "runs" else printed.text(table, index=False))
         if args.paper and table.empty and not args.where:
             show_drawn(args.paper)
-        if args.table == "runs" and not args.where:
-            show_unfinished(args.paper)
+        if args.table == "runs":
+            show_unfinished(args.paper, args.where)
 
 
 def show_drawn(paper: str) -> None:
@@ -71,14 +72,21 @@ def show_drawn(paper: str) -> None:
         print(f"the inputs of {drawn} runs are drawn (repro draws {paper.split('/')[0]}); repro run {paper} makes runs")
 
 
-def show_unfinished(paper: str | None) -> None:
-    """Print the runs that were cut off, if there are any."""
+def show_unfinished(paper: str | None, where: Sequence[str]) -> None:
+    """Print the runs that have no result, if there are any: those that were cut off, failed or diverged."""
     from repro.records import printed
+    from repro.records.filters import parse_conditions, select_rows
     from repro.records.results import UNFINISHED, results
 
-    if len(table := results(paper, table=UNFINISHED)):
-        print("\nunfinished: no results, in no verdict; the same `repro run` continues them")
+    table, conditions = results(paper, table=UNFINISHED), parse_conditions(where)
+    if table.empty or not {each.column for each in conditions} <= {*table}:  # a condition on a result
+        return
+    if len(table := select_rows(table, conditions)):
+        print("\nunfinished: no results, in no verdict; the same `repro run` continues them, but for diverged ones")
         print(printed.text(table[[column for column in OF_UNFINISHED if column in table]], index=False))
+        ended = table[table["reason"].notna()]
+        for run, reason in dict(zip(ended["run"], ended["reason"], strict=True)).items():
+            print(one_line(f"{run}: {reason}"))
 
 
 def cmd_compare(args: argparse.Namespace) -> None:
@@ -92,7 +100,9 @@ def cmd_compare(args: argparse.Namespace) -> None:
         print(f"no experiment has runs of {args.first} and of {args.second} on one testbed at one scale")
     else:
         print(f"A: {args.first}, B: {args.second}; ms: time of an iteration, medians over seeds and their range")
-        print(printed.text(both.dropna(axis=1, how="all"), index=False))
+        print(printed.text(both.drop(columns="warnings").dropna(axis=1, how="all"), index=False))
+        for line in dict.fromkeys(both["warnings"].dropna()):
+            print(one_line(line))
 
 
 def print_json(table: pd.DataFrame) -> None:

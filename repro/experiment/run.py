@@ -129,11 +129,13 @@ class Standing(NamedTuple):
     stale    they have one of the same variant, testbed, seed, scale and configuration (`repro.records.variants`), but
              code, data, torch or hardware have changed
     missing  they have none
+    diverged  in the workspace; run again only if forced
     """
 
     done: int = 0
     stale: int = 0
     missing: int = 0
+    diverged: int = 0
 
     @classmethod
     def of(cls, states: Iterable[State]) -> Standing:
@@ -141,12 +143,18 @@ class Standing(NamedTuple):
         return cls(*(count[name] for name in cls._fields))
 
     def __str__(self) -> str:
-        return f"{self.done} done, {self.stale} stale, {self.missing} missing"
+        diverged = f", {self.diverged} diverged" if self.diverged else ""
+        return f"{self.done} done, {self.stale} stale, {self.missing} missing{diverged}"
 
 
 def count_states(runs: Iterable[Run], finished: Sequence[Found]) -> Standing:
-    """Count the states of runs with keys (`repro.experiment.key`); a run without a key is not done."""
-    return Standing.of(run_states(runs, finished))
+    """Count the states of runs with keys (`repro.experiment.key`), as diverged those that did here; a run without a key
+    is not done."""
+    every = [*runs]
+    states = zip(every, run_states(every, finished), strict=True)
+    return Standing.of(
+        State("diverged") if state.name != "done" and run.key and run.diverged else state for run, state in states
+    )
 
 
 def finished_like(runs: Iterable[Run]) -> list[Found]:

@@ -141,7 +141,7 @@ def standing_text(done: int, todo: Standing, refused: int = 0) -> str:
     which run here too if they are published; refused: how many diverged before."""
     states = f": {todo.done} published, {todo.stale} stale, {todo.missing} missing" if any(todo) else ""
     to_do = [f"{sum(todo)} to do{states}"] if any(todo) or not refused else []
-    diverged = [f"{refused} refused (diverged before; --force runs them again)"] if refused else []
+    diverged = [f"{refused} diverged (--force runs them again)"] if refused else []
     return ", ".join([f"{done} done", *diverged, *to_do])
 
 

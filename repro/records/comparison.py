@@ -96,7 +96,8 @@ def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     shown.insert(len(columns), "A / B", shown["ms A"] / shown["ms B"])
     shared = zip(both["shared A"], both["shared B"], strict=True)
     busy = zip(both["busy A"], both["busy B"], strict=True)
-    for column, pairs in (("cores", shared), ("busy", busy)):
+    warned = zip(both["warned A"], both["warned B"], strict=True)
+    for column, pairs in (("cores", shared), ("busy", busy), ("warnings", warned)):
         shown[column] = [
             "; ".join(dict.fromkeys(each for each in pair if isinstance(each, str))) or NONE for pair in pairs
         ]
@@ -122,7 +123,7 @@ def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     trained = runs[runs["step_s"].notna() & ~runs["breakdown"].astype(bool)]
     numbers = ["step_s", "final", *_targets(runs)]  # all null where no accuracy is computed
     named = [*place, "variant_name", "configuration", "variant", "besides", "seed", "batch", "origin", "finished_at",
-             "run", "kind", "shared", "free_arithmetic"]  # fmt: skip
+             "run", "kind", "shared", "free_arithmetic", "warnings"]  # fmt: skip
     floats = [*numbers, "cpu_taken_share"]
     trained = trained[[*dict.fromkeys([*named, *floats])]].astype(dict.fromkeys(floats, "float64"))
     trained = newest_rows(trained, [*place, "variant_name", "configuration", "seed"])
@@ -135,6 +136,8 @@ def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     made["shared"] = groups["shared"].first()
     most_taken = zip(groups["kind"].first(), groups["cpu_taken_share"].max(), strict=True)
     made["busy"] = [taken_by_others(kind, share) or NONE for kind, share in most_taken]
+    texts = zip(made.index.get_level_values("variant"), groups["warnings"].first(), strict=True)
+    made["warned"] = [f"{variant}: {text}" if isinstance(text, str) else NONE for variant, text in texts]
     made["besides"] = groups["besides"].first()
     made["run"] = groups["run"].first()
     made["free_arithmetic"] = groups["free_arithmetic"].any()

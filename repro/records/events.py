@@ -26,7 +26,7 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,14 @@ def take_checksum(entry: dict[str, Any], text: bytes) -> None:
     content, _, _ = text.rpartition(b',"crc":')
     if entry.pop("crc", None) != zlib.crc32(content + b"}"):
         raise ValueError("its checksum is missing or another")
+
+
+ENDS = ("failed", "diverged")  # events that end the log of a run without a result
+
+
+def end_in(events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The event that says why a run has no result; None if it was cut off, goes on, or finished."""
+    return next((event for event in events[-1:] if event["event"] in ENDS), None)
 
 
 def warnings_in(events: Iterable[Mapping[str, Any]]) -> list[str]:

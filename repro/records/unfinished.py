@@ -21,7 +21,7 @@ from repro.core.paths import EVENTS_FILE, RECORD_FILE
 from repro.core.terminal import warn
 from repro.records import kinds, provenance, variants
 from repro.records.configured import Folder, Number
-from repro.records.events import read_events
+from repro.records.events import end_in, read_events
 from repro.records.identity import Identity, Part
 
 FILE = "unfinished.json"
@@ -55,6 +55,8 @@ class Unfinished(Part):
     iteration: int = 0  # the last one that the log contains
     curve: list[dict[str, Number | None]] = Field(default_factory=list)
     attempts: list[Attempt] = Field(default_factory=list)
+    state: Literal["cut off", "failed", "diverged"] = "cut off"
+    reason: str | None = None  # why it failed or diverged
 
     @property
     def name(self) -> str:
@@ -76,6 +78,8 @@ class Unfinished(Part):
             iteration = max((event["iteration"] for event in events if event["event"] == "steps"), default=0)
         kept = [event for event in events if (event.get("iteration") or 0) <= iteration]
         made = {"iteration": iteration, "curve": curve(kept, self.identity.metric), "attempts": attempts(kept)}
+        end = end_in(events) or {"event": "cut off", "reason": None}
+        made |= {"state": end["event"], "reason": end["reason"]}
         return Unfinished.of(self.plain() | made)
 
     @classmethod
@@ -121,6 +125,7 @@ def row(run: Unfinished) -> dict[str, Any]:
     made |= {"kind": run.kind, "workers": identity.workers, "seed": identity.seed, "scale": identity.scale}
     made |= {"iteration": run.iteration, "iterations": run.iterations, "epoch": last.get("epoch")}
     made |= {"metric": identity.metric, "so_far": last.get(identity.metric)}
+    made |= {"state": run.state, "reason": run.reason}
     return made | {"hardware": str(run.hardware.get("class")), "resume_key": run.resume_key}
 
 

@@ -3,8 +3,8 @@
 Each kind of an experiment's runs has an MLflow experiment (`<paper>/<experiment> (<kind>)`), because MLflow draws all
 its runs in one chart. Each run has one MLflow run, which the tags `repro.key` and `repro.run` identify, a child of the
 MLflow run of its variant, which has no metrics, the parameters that its seeds share and the worst of their statuses;
-its tags say what they took to each target and warned of. The UI leaves children of collapsed runs out of charts, but
-not where it groups runs, as our view does (`repro.answers.mlflow.view`).
+its tags say what they took to each target, warned of and failed for, and whether data are a stand-in. The UI leaves
+children of collapsed runs out of charts, but not where it groups runs, as our view does (`repro.answers.mlflow.view`).
 
 A run is a list of points that grows with its event log. The tag `repro.log`, set before points are sent, says which
 list that is: while MLflow's is the beginning of ours, the run goes on in its MLflow run, and MLflow itself ignores a
@@ -55,6 +55,7 @@ from repro.records.record import Data
 METRICS_A_CALL, PARAMETERS_A_CALL = 900, 100  # MLflow's limits are 1000 in total, 100 of them parameters
 MOST_RUNS = 1000  # of an experiment, to make its view
 LOG, MIRRORED, FAILED = "repro.log", "repro.mirrored", "failed"  # tags; the last: the reason of a failure
+OF_SEEDS = (WARNINGS, FAILED, "stand_in")  # tags of a variant's run that say what those of its seeds say
 KEY, PARENT, USER = "repro.key", "mlflow.parentRunId", "mlflow.user"
 VARIANT = "repro.variant"  # tag of the run of a variant: a digest of what its seeds have in common
 SHARED = ("paper", "experiment", "figure", "variant", "kind", "strategy", "testbed", "workers", "dataset", "scale")
@@ -117,10 +118,12 @@ def show_experiment(store: Store, experiment: str, metric: str) -> None:
         status = next((each for each in STATUSES if each in of_seeds), None)
         if ended and (ended, status) != (variant.info.end_time, variant.info.status):
             store.client.set_terminated(variant.info.run_id, status, ended)
-        warned = dict.fromkeys(run.data.tags[WARNINGS] for run in seeds if WARNINGS in run.data.tags)
-        if not warned and WARNINGS in variant.data.tags:
-            store.client.delete_tag(variant.info.run_id, WARNINGS)
-        texts = describe_seeds(finished) | ({WARNINGS: "; ".join(warned)} if warned else {})
+        texts = describe_seeds(finished)
+        for tag in OF_SEEDS:
+            if values := dict.fromkeys(run.data.tags[tag] for run in seeds if tag in run.data.tags):
+                texts[tag] = "; ".join(values)
+            elif tag in variant.data.tags:
+                store.client.delete_tag(variant.info.run_id, tag)
         if texts := {tag: text for tag, text in texts.items() if variant.data.tags.get(tag) != text}:
             store.client.log_batch(variant.info.run_id, tags=as_tags(texts))
 

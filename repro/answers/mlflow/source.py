@@ -18,11 +18,10 @@ from repro.core.fields import error_line
 from repro.core.paths import CONFIG_FILE, EVENTS_FILE, RECORD_FILE
 from repro.experiment.files import read_resolved, yaml_of
 from repro.records import kinds, store
-from repro.records.events import read_events, warnings_in
+from repro.records.events import end_in, read_events, warnings_in
 from repro.records.identity import Identity
 from repro.records.record import Record, TrainResult
 
-ENDS = ("failed", "diverged")  # events
 FILES = (RECORD_FILE, CONFIG_FILE, EVENTS_FILE, SAMPLES, "trace.rank*.json")  # traces: `profile_steps`
 
 
@@ -80,7 +79,7 @@ def of_folder(folder: Path) -> Source | None:
         identity = Identity.model_validate({name: config[name] for name in Identity.model_fields if name in config})
     except ValidationError as error:
         raise InputError(f"{path}: not a run's configuration ({error_line(error)})") from None
-    failure = next((str(event["reason"]) for event in events[-1:] if event["event"] in ENDS), None)
+    failure = str(end["reason"]) if (end := end_in(events)) else None
     digest = _digest(safe_files.read_safely(folder / EVENTS_FILE) if events else b"")
     warnings = "; ".join(warnings_in(events)) or None
     return Source(identity, begun["key"], folder.name, folder, evaluations, digest, None, failure, warnings)

@@ -164,9 +164,9 @@ def finished(run, **changes):
 
 def test_a_run_is_done_by_its_key_and_stale_by_its_place(made_runs):
     first, second, *rest = made_runs
-    assert count_states(made_runs, []) == (0, 0, len(made_runs))
+    assert count_states(made_runs, []) == Standing(0, 0, len(made_runs))
     others = [finished(first), finished(first, key="older"), finished(second, key="older")]
-    assert count_states(made_runs, others) == (1, 1, len(rest))
+    assert count_states(made_runs, others) == Standing(1, 1, len(rest))
     reasons = {
         "made on another-cpu, this machine is ": {"hardware": {"class": "another-cpu"}},
         "made with torch 1.0, here is ": {"provenance": {"versions": {"torch": "1.0"}}, "hardware": second.hardware},
@@ -180,8 +180,8 @@ def test_a_run_is_done_by_its_key_and_stale_by_its_place(made_runs):
         assert state.name == "stale" and state.reason.startswith(words), state
     here = {"name": "here", "kind": "measured", "launcher": "mpirun"}
     for changed in ({"seed": 9}, {"scale": "paper"}, {"testbed": here}, {"breakdown": True}, {"paper": "other"}):
-        assert count_states([second], [finished(second, key="older", **changed)]) == (0, 0, 1)
-    assert add_standings([Standing(1, 2, 3), Standing(1, 0, 0)]) == (2, 2, 3)
+        assert count_states([second], [finished(second, key="older", **changed)]) == Standing(0, 0, 1)
+    assert add_standings([Standing(1, 2, 3, 1), Standing(1, 0, 0)]) == (2, 2, 3, 1)
     assert str(Standing(1, 2, 3)) == "1 done, 2 stale, 3 missing"
 
 
@@ -190,10 +190,10 @@ def test_a_run_is_stale_only_by_one_of_the_same_configuration(made_runs):
     optimizer = run.config.plain()["optimizer"] | {"lr": 7.0}
     changes = ({"epochs": 9}, {"model": {"name": "softmax"}}, {"optimizer": optimizer}, {"accumulate": 5})
     others = [finished(run, key="older", **change) for change in changes]
-    assert count_states([run], others) == (0, 0, 1)
-    assert count_states([run], [*others, finished(run, key="older")]) == (0, 1, 0)
+    assert count_states([run], others) == Standing(0, 0, 1)
+    assert count_states([run], [*others, finished(run, key="older")]) == Standing(0, 1, 0)
     without_later_entries = {"numerics": {}, "eval_train": 0}
-    assert count_states([run], [finished(run, key="older", **without_later_entries)]) == (0, 1, 0)
+    assert count_states([run], [finished(run, key="older", **without_later_entries)]) == Standing(0, 1, 0)
 
 
 def test_a_run_says_where_overrides_changed_it():

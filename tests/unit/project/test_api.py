@@ -142,7 +142,7 @@ def test_bad_input_is_refused_as_by_the_commands(workspace):
 def test_published_runs_that_run_here_too_are_to_do():
     assert standing_text(0, Standing(19, 0, 14)) == "0 done, 33 to do: 19 published, 0 stale, 14 missing"
     assert standing_text(3, Standing()) == "3 done, 0 to do"
-    assert standing_text(0, Standing(), 1).startswith("0 done, 1 refused") and "to do" not in standing_text(
+    assert standing_text(0, Standing(), 1).startswith("0 done, 1 diverged") and "to do" not in standing_text(
         0, Standing(), 1
     )
 

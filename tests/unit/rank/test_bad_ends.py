@@ -24,6 +24,7 @@ from repro.rank.summary import peak_bytes_by_rank
 from repro.records import store
 from repro.records.events import read_events
 from repro.records.record import Found
+from repro.records.results import results
 from repro.records.run_columns import run_row
 from repro.records.variants import WORKSPACE
 from repro.testing import real, small
@@ -185,14 +186,22 @@ def test_a_command_reports_divergence_and_repeats_the_run_only_with_force(tmp_pa
         logs.append(path.read_text())
         last = read_events(path)[-1]
         assert last["event"] == "diverged" and last["reason"] in errors[-1]
-        assert ("1 refused" in err) is (len(errors) == 2) is not ("1 to do" in err)
+        assert ("1 diverged" in err) is (len(errors) == 2) is not ("1 to do" in err)
     assert logs[0] == logs[1] != logs[2], "only the last log has new wall-clock times"
     assert errors[0] == errors[1] == errors[2]
     assert "dsync · virtual · seed 0: diverged: the loss of rank 0 is not finite at step" in errors[0]
     assert "--force does" in errors[0]
     assert not list(tmp_path.rglob("summary.json"))
+    (row,) = results("pipesgd", table="unfinished").to_dict("records")
+    assert (row["state"], row["reason"]) == ("diverged", last["reason"])
+    assert cli.main(["results", EXPERIMENT, "--where", "workers=2"]) == 0
+    assert last["reason"] in capfd.readouterr().out
+    assert cli.main(["show", EXPERIMENT, *overrides]) == 0
+    assert "0 missing, 1 diverged" in capfd.readouterr().out
     sync_all(tmp_path / "results")
     [mirrored] = runs_of(tmp_path / "results", "pipesgd/fig4-mnist (simulated)")[1]
+    [variant] = runs_of(tmp_path / "results", "pipesgd/fig4-mnist (simulated)", variants=True)[1]
+    assert variant.data.tags["failed"] == last["reason"]
     assert mirrored.info.status == "FAILED" and mirrored.data.tags["failed"] == last["reason"]
     assert not any("final" in name for name in mirrored.data.metrics)
 

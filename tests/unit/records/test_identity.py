@@ -230,6 +230,10 @@ def test_a_busy_machine_is_named_beside_the_numbers_measured_on_it():
     ended, compared = comparison.tabulate_ending(runs, table()), comparison.compare(runs, "diloco", "dsync")
     for text in (comparison.format_tables(ended), printed.text(compared), format_experiments(runs)):
         assert text.count("31 % taken by others") == 1
+    warned = runs.assign(warnings=[None, "a sum is not divided", None])
+    assert [
+        text.endswith(": a sum is not divided") for text in comparison.compare(warned, "diloco", "dsync")["warnings"]
+    ] == [True]
 
 
 def test_an_older_record_is_of_the_same_configuration():

@@ -119,9 +119,8 @@ class Composer:
         for group, _, name in (override.partition("=") for override in choices.values()):
             if group in PLUGINS and is_made_by_code(group, name):
                 state.append(repr(PLUGINS[group].defaults(name)))
-        merged, later = pickle.loads(_merge_files(tuple(choices.values()), str(state)))
-        for group in self._named & replaced:  # a plugin with its options, in the place of the experiment's own
-            merged[group] = pickle.loads(_merge_files((f"+{choices[group]}",), str(state), None))[0][group]
+        own = frozenset(choices.keys() - (self._named & replaced))  # of others a plugin takes the place
+        merged, later = pickle.loads(_merge_parts(tuple(choices.items()), own, str(state)))
         return merged, later
 
     def _one_line(self, error: Exception, parts: Sequence[Sequence[str]]) -> InputError:
@@ -198,19 +197,37 @@ def unreadable_override(override: str) -> InputError:
 
 
 @lru_cache(maxsize=1000)
-def _merge_files(choices: tuple[str, ...], state: str, start: str | None = "config") -> bytes:
-    """What Hydra merges of files, and its entries of LATER, pickled: unpickling takes a seventh of a deep copy's time.
+def _merge_parts(choices: tuple[tuple[str, str], ...], own: frozenset[str], state: str) -> bytes:
+    """An experiment's configuration with these choices, (group, override), and its entries of LATER, pickled:
+    unpickling takes a seventh of a deep copy's time.
 
-    start: the file of defaults. state: of everything that is read, for the cache alone.
+    Each group's files are merged once for all experiments, and then, for groups in `own`, with the experiment's own
+    entries of the group. state: of everything that is read, for the cache alone.
     """
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        merged = hydra_compose(start, list(choices))
-    for name in RESOLVERS:  # Hydra registers some anew each time
-        OmegaConf.clear_resolver(name)
+    (_, experiment), *others = choices
+    merged = pickle.loads(_merge_files((experiment,), state))
+    for group, choice in others:
+        part = pickle.loads(_merge_files((f"+{choice}",), state, None))[group]
+        if group in own:
+            alone = pickle.loads(_merge_files((experiment, *(f"~{each}" for each in GROUPS)), state))
+            OmegaConf.set_struct(part, False)  # an experiment may have entries that the group's file lacks
+            part = OmegaConf.merge(part, alone.get(group) or {})
+            OmegaConf.set_struct(part, None)
+        merged[group] = part
     later: Any = OmegaConf.to_container(OmegaConf.masked_copy(merged, list(LATER)))
     for name in later:
         merged[name] = None
     return pickle.dumps((merged, later))
+
+
+@lru_cache(maxsize=1000)
+def _merge_files(choices: tuple[str, ...], state: str, start: str | None = "config") -> bytes:
+    """What Hydra merges of files, pickled. start: the file of defaults. state: as of `_merge_parts`."""
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        merged = hydra_compose(start, list(choices))
+    for name in RESOLVERS:  # Hydra registers some anew each time
+        OmegaConf.clear_resolver(name)
+    return pickle.dumps(merged)
 
 
 @lru_cache(maxsize=10_000)

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import reduce
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -26,8 +28,22 @@ def resolve_values(config: DictConfig) -> dict[str, Any]:
     plain: Any = OmegaConf.to_container(config, throw_on_missing=True)
     sizes = _Sizes(plain)
     sizes.size(plain, (), ())
-    resolved: Any = OmegaConf.to_container(config, resolve=True) if sizes.known else plain
-    return resolved
+    for path in list(_interpolated(plain)) if sizes.known else ():
+        node: Any = config
+        for step in path:
+            node = node[step]  # resolved
+        parent = reduce(lambda part, step: part[step], path[:-1], plain)
+        parent[path[-1]] = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+    return plain
+
+
+def _interpolated(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of texts with interpolations."""
+    if isinstance(value, dict | list):
+        for name, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _interpolated(each, (*path, name))
+    elif isinstance(value, str) and "${" in value:
+        yield path
 
 
 class _Sizes:

@@ -59,6 +59,7 @@ class Strategy(ABC):
     neutral: ClassVar[Mapping[str, Any]] = {}  # the options with which one worker is plain SGD
     unlike_plain_sgd: ClassVar[str] = ""  # why with no options one worker is plain SGD; "": with `neutral` it is
     conformance: ClassVar[Mapping[str, Any]] = {}  # options for `repro.testing`, whose model and runs are tiny
+    form_options: ClassVar[Mapping[str, Any]] = {}  # options with which `repro map --check-forms` simulates it
     identical_replicas: ClassVar[bool] = True  # whenever settled, all ranks hold the same weights, bit for bit
     # why workers on equal minibatches end with other weights than one worker; "": they are the same up to rounding
     unlike_one_worker: ClassVar[str] = ""
@@ -119,6 +120,11 @@ class Strategy(ABC):
     def least_step(cls, setting: Setting, place: Place, options: Any) -> Step | None:
         """A lower bound of the form (`Step.bound`), if that takes long; else the form."""
         return cls.step_form(setting, place, options)
+
+    @classmethod
+    def simulated(cls) -> type[Strategy]:
+        """The class whose steps are simulated, with the same options; another one if this one needs a library."""
+        return cls
 
     @classmethod
     def period(cls, setting: Setting, place: Place, options: Any) -> int:

@@ -40,6 +40,7 @@ class DiLoCo(DataParallel):
     Options = Options
     neutral = {"outer_lr": 1.0, "outer_momentum": 0.0}  # noqa: RUF012
     conformance = {"H": 5}  # noqa: RUF012
+    form_options = {"H": 8}  # noqa: RUF012
 
     @classmethod
     def step_form(cls, setting: Setting, place: Place, options: Any) -> Step:

@@ -20,11 +20,11 @@ from repro.core.errors import InputError, NotHere
 from repro.core.fields import NonNegative
 from repro.fabric.base import MAIN, FabricError
 from repro.fabric.real.threads import find_missing_ranks
-from repro.strategies.base import RunFacts, StepReport
+from repro.strategies.base import RunFacts, StepReport, Strategy
 from repro.strategies.shared.data_parallel import DataParallel
+from repro.strategies.shared.fused import MIB, Fused
 from repro.training.worker import Worker
 
-MIB = 2**20
 _configured = False  # whether this process has started Horovod with options other than Horovod's defaults
 HOW = "`make setup-horovod` builds it against the torch in use"
 HOW_CUDA = "`HOROVOD_GPU_OPERATIONS=NCCL make setup-horovod` builds it with CUDA, or use device=cpu"
@@ -76,6 +76,10 @@ class Horovod(DataParallel):
         if options.fp16:  # as many bytes, but converted in each hop
             return "wfbp", buckets | {"codec": "truncate16", "algorithm": "ring"}
         return "wfbp", buckets | {"algorithm": "native"}
+
+    @classmethod
+    def simulated(cls) -> type[Strategy]:
+        return Fused
 
     @classmethod
     def step_form(cls, setting: Setting, place: Place, options: Any) -> Step:

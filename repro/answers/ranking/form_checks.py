@@ -1,8 +1,8 @@
 """Each candidate's closed form beside its simulation in random settings; `form_errors` has the rule that judges them.
 
 The settings were fixed with the rule: 2 to 32 ranks, 2 to 12 layers (pipelines at least one a rank), 0.1 to 100 Gbit/s,
-a computation of a tenth to ten times what it takes to send the gradient twice, no late workers. DiLoCo averages every
-EVERY iterations in them.
+a computation of a tenth to ten times what it takes to send the gradient twice, no late workers. A strategy's
+`form_options` replace the candidate's.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from repro.answers.ranking.candidates import Candidate
 from repro.answers.ranking.cluster import cluster_entries
 from repro.answers.ranking.form_errors import Checked, is_decided
 from repro.experiment.testbeds import testbed_of
-from repro.strategies.diloco import DiLoCo
 from repro.strategies.shared.pipeline import Pipeline
 
-EVERY = 8
 RANKS, LAYERS = 32, (2, 12)
 
 
@@ -30,8 +28,8 @@ def check_form(candidate: Candidate, cases: int, first: int = 0) -> list[Checked
 
     first: the number of the first setting; a form that was mended after a look at settings is checked in others.
     """
-    if candidate.in_virtual_time()[0] is DiLoCo:
-        candidate = candidate.model_copy(update={"options": candidate.options | {"H": EVERY}})
+    options = candidate.options | dict(candidate.in_virtual_time()[0].form_options)
+    candidate = candidate.model_copy(update={"options": options})
     rows: list[Checked] = []
     for case in count(first):
         if len(rows) == cases or is_decided(rows):

@@ -16,12 +16,10 @@ from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.algorithms.timing.setting import Setting
 from repro.algorithms.timing.step import Step, share_exchange
 from repro.answers.ranking.candidates import Candidate
-from repro.answers.ranking.fused import Fused
 from repro.fabric.virtual import fabric as virtual
 from repro.fabric.virtual.two_levels import TwoLevelFabric
 from repro.probes.shared.steps import observe_steps, summarise_steps
 from repro.probes.shared.synthetic import worker_of
-from repro.strategies.horovod import Horovod
 from repro.training.device_times import BlockSeconds
 
 WARMUP, STEPS = 2, 2  # uncounted and counted iterations, if all are equal
@@ -50,7 +48,6 @@ def simulate_step(candidate: Candidate, setting: Setting) -> Step:
     steps = UNEVEN_STEPS if late_s or kind.uneven else STEPS
     period = kind.period(setting, place, options)
     warmup, steps = (WARMUP, steps) if period == 1 else (max(WARMUP, period), max(WARMUP, period))
-    kind = Fused if kind is Horovod else kind
     options = replace(options, servers=place.servers) if place.servers else options
     names = [f"{number}_{layer.name}".replace(".", "_") for number, layer in enumerate(profile.layers)]
     seconds = BlockSeconds([each.forward_s for each in profile.layers], [each.backward_s for each in profile.layers])
@@ -64,7 +61,7 @@ def simulate_step(candidate: Candidate, setting: Setting) -> Step:
         if late_s and place.workers > 1:
             late = imbalance.load_imbalance("random_one")
             worker.imbalance = late(late.Options(delay_s=late_s), place.workers, 0)
-        return observe_steps(fabric, kind(options), worker, warmup, steps)
+        return observe_steps(fabric, kind.simulated()(options), worker, warmup, steps)
 
     ranks, fabric = kind.ranks(options, place.workers), TwoLevelFabric if place.machines else virtual.VirtualFabric
     timings = virtual.run(ranks, rank, setting.network(place), setting.costs, kind=fabric)

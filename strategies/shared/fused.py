@@ -8,21 +8,21 @@ import torch
 
 from repro.fabric.base import BACKGROUND
 from repro.strategies.base import StepReport
-from repro.strategies.horovod import MIB, Options
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.buckets import block_sizes
 from repro.training.worker import Worker
+
+MIB = 2**20
 
 
 class Fused(DataParallel):
     """At each tick of its cycle, the thread sums all gradients that are ready, as many as its buffer holds, at once.
 
-    Ranks must be equally fast, so that they fuse the same.
+    Ranks must be equally fast, so that they fuse the same. Its options are Horovod's.
     """
 
     name = "fused"
     requires = frozenset({"threads"})
-    Options = Options
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)

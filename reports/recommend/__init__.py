@@ -129,9 +129,10 @@ def rights_of_rules(settings: list[Contest[Compared]]) -> dict[str, list[bool]]:
 
 
 def find_advised(each: Contest[Compared]) -> Compared:
-    """What the tool says to use: the simplest strategy that no other one replaces."""
+    """What the tool says to use: the simplest proven strategy that no other one replaces."""
     order = list(read_candidates())
-    rows = {row.candidate: row for row in sorted(each.rows, key=lambda row: order.index(row.candidate))}
+    proven = [row for row in each.rows if read_candidates()[row.candidate].proven]
+    rows = {row.candidate: row for row in sorted(proven, key=lambda row: order.index(row.candidate))}
     names = tied_names({name: row.seconds[1] for name, row in rows.items()}, committed_calibration().lead)
     return rows[names[0]]
 

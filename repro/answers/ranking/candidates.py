@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from repro.answers.ranking.form_errors import FormError, committed_errors
+from repro.answers.ranking.written import read_written
 from repro.core import user_files
 from repro.core.fields import Count, Model, Text, Whole, check_fields
 from repro.core.not_none import not_none
@@ -24,6 +26,9 @@ FILE = Path(__file__).with_name("candidates.yaml")
 USUAL, PAYS = "ddp", 0.05  # the usual choice; a strategy pays if it is faster by this share
 BETTER = 0.01  # a strategy that is faster by this share or less ties, and the simpler or present one is named
 OFTEN = 0.75  # a strategy replaces a simpler one if it pays in this share of the draws
+# A family is proven by so many published rows of so many sources. Fixed before an answer was computed by this rule: of
+# fewer than ten rows none is expected outside a 90 % interval that holds, and each source is predicted from another.
+ROWS, SOURCES = 10, 2
 KINDS = SYNCHRONOUS, ANY = "synchronous", "any"  # the two comparisons: see `Candidate.counts`
 APART = ("larger", "local")  # updates of strategies that are in no comparison
 
@@ -38,6 +43,7 @@ class Candidate(Model):
     strategy: Text
     options: dict[str, Any] = Field(default_factory=dict)
     servers: Literal["machines", "separate"] = "machines"
+    family: Literal["allreduce", "server", "compression", "delay", "pipeline", "local"]
     keeps: Literal["synchronous", "larger", "compressed", "stale", "local"]
     link: Literal["ring", "two_levels", "all", "machine"]
     vectors: Whole
@@ -55,10 +61,19 @@ class Candidate(Model):
         """Whether its form is good enough to rank by."""
         return self.form_error is not None and self.form_error.good
 
+    @property
+    def proven(self) -> bool:
+        """Whether published measurements of its family were compared with their intervals (ROWS, SOURCES)."""
+        sources = judged_sources().get(self.family, [])
+        return len(sources) >= ROWS and len(set(sources)) >= SOURCES
+
     def counts(self, kind: str) -> bool:
-        """Whether a comparison includes it. SYNCHRONOUS: strategies that keep synchronous SGD's updates; ANY: all that
-        communicate for every minibatch. One with a form that is not good enough is in none."""
-        return self.ranked and (self.keeps == kind or (kind == ANY and self.keeps not in APART))
+        """Whether a comparison includes it. SYNCHRONOUS: proven strategies that keep synchronous SGD's updates, of
+        which one is named as the one to use; ANY: all that communicate for every minibatch. One with a form that is not
+        good enough is in none."""
+        if kind == ANY:
+            return self.ranked and self.keeps not in APART
+        return self.ranked and self.proven and self.keeps == SYNCHRONOUS
 
     def in_virtual_time(self) -> tuple[type[Strategy], Any]:
         """(strategy, its options) with the closed form: the twin, or without a simulation the strategy itself."""
@@ -90,6 +105,23 @@ def read_candidates() -> dict[str, Candidate]:
         for name, entries in user_files.read_yaml(FILE).items()
         if entries["strategy"] in known
     }
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A row of `published.csv`: a measurement whose interval was judged."""
+
+    candidate: str
+    source: str
+
+
+@cache
+def judged_sources() -> Mapping[str, list[str]]:
+    """Family -> the source of each published measurement of it."""
+    sources: dict[str, list[str]] = {}
+    for row in read_written(Judged, "published"):
+        sources.setdefault(read_candidates()[row.candidate].family, []).append(row.source)
+    return sources
 
 
 def tied_names(times: Mapping[str, float], lead: float = 1 + BETTER) -> list[str]:

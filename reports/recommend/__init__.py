@@ -16,7 +16,7 @@ from repro.answers.pages.render import template, write_page
 from repro.answers.ranking import against, cells, form_errors
 from repro.answers.ranking.against import Compared, Contest, Emulated, Intervals
 from repro.answers.ranking.calibration import committed_calibration, kept_out
-from repro.answers.ranking.candidates import ANY, SYNCHRONOUS, read_candidates, tied_names
+from repro.answers.ranking.candidates import ANY, ROWS, SOURCES, SYNCHRONOUS, read_candidates, tied_names
 from repro.answers.ranking.cells import Cell, Placed
 from repro.answers.ranking.in_map import describe_pays
 from repro.answers.ranking.written import read_written
@@ -28,7 +28,7 @@ PAGE = "recommend"
 ADVICE, SIMPLEST = "what the tool says to use", "always the simplest to use"  # rules
 # left-aligned columns
 NAMED = ["fastest predicted", "to use", "best measured", "right"]
-LEFT = ["fastest, synchronous", "fastest of those ranked"]
+LEFT = ["fastest proven", "fastest of those ranked"]
 
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
@@ -60,6 +60,8 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "judged": files.table(judged_table(groups), "judged"),
         "winners": files.table(winners_table(right), "winners", left=["rule"]),
         "forms": files.table(forms_table(), "forms"),
+        "rule": {"rows": ROWS, "sources": SOURCES},
+        "unproven": list(dict.fromkeys(each.family for each in read_candidates().values() if not each.proven)),
         "unranked": [each.label for each in read_candidates().values() if not each.ranked],
         "residuals": files.table(residuals_table(published), "residuals"),
         "outside": files.table(outside_table(published), "outside", left=["system"]),
@@ -262,7 +264,7 @@ def headlines_table(placed: list[Placed]) -> pd.DataFrame:
             + (f", one late by {format_percent(each.late)}" if each.late else ""),
             "computation : communication": f"{each.ratio:.2g}",
             "its strategy": _timed(each.candidate, each.seconds),
-            "fastest, synchronous": _timed(each.synchronous, each.synchronous_s),
+            "fastest proven": _timed(each.synchronous, each.synchronous_s),
             "fastest of those ranked": _timed(each.any, each.any_s),
             "its strategy pays": describe_pays(each.stops_bits)
             if read_candidates()[each.candidate].ranked

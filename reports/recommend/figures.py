@@ -29,7 +29,7 @@ COLOURS = {  # families alike: allreduces blue and cyan, compression green, serv
 }
 OTHER = "#8c8c8c"
 WORKERS = (8, 32, 128)  # of the map's panels
-KINDS = {SYNCHRONOUS: "same updates", ANY: "any updates"}
+KINDS = {SYNCHRONOUS: "to use", ANY: "unproven too"}
 PANEL, LINE = 2.2, 0.15  # inches: of a panel of the map, of a line of a name
 BAND = 0.2  # the goal for throughputs
 
@@ -40,12 +40,13 @@ def cells_at_a_glance(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def map_picture(files: Files, cells: Sequence[Cell]) -> str:
-    """What to use: above with the same updates, below with any."""
+    """Above what to use, below what would be used if unproven strategies and those with other updates counted."""
     shown = cells_at_a_glance(cells)
     alt = "Panels of cells, for each number of workers and each comparison; a colour for each strategy."
     caption = (
         "What to use (**simulated**: closed forms) for ResNet-50's gradient of 102 MB: the simplest strategy that no "
-        "other one replaces. Computation is that of a minibatch, over the time to send the gradient twice."
+        "other one replaces; below also of those that are unproven or change the updates. Computation is that of a "
+        "minibatch, over the time to send the gradient twice."
     )
     every = pd.DataFrame([asdict(cell) for cell in cells])
     return files.picture(lambda width: draw_map(shown, width), "map", "map", alt, caption, every)

@@ -43,9 +43,12 @@ def add_commands(commands: Any) -> None:
         "--gpu", nargs="?", const="", metavar="NAME", help="instead, a GPU with published steps: V100, A100 ..."
     )
     recommend.add_argument(
-        "--precision", default="fp32", metavar="NAME", help="of that GPU's steps: fp32 (default), fp16 or bf16"
+        "--precision",
+        default="fp32",
+        metavar="NAME",
+        help="of that GPU's steps: fp32 (default), or mixed: fp16 or bf16",
     )
-    recommend.add_argument("--batch", type=int, default=32, help="samples in one worker's minibatch")
+    recommend.add_argument("--batch", type=int, default=32, help="samples in one worker's minibatch (default 32)")
     recommend.add_argument(
         "--imbalance",
         type=float,
@@ -53,7 +56,7 @@ def add_commands(commands: Any) -> None:
         help="delay of a random worker in each iteration, as a share of its computation",
     )
     recommend.add_argument(
-        "--memory", metavar="BYTES", help="memory of a GPU: 16G; strategies that need more come last"
+        "--memory", metavar="BYTES", help="memory of a GPU, as 16G (default: of --gpu); what needs more is not named"
     )
     recommend.add_argument(
         "--measured",

@@ -95,9 +95,11 @@ class Pipeline(Strategy):
         """The plan for so many minibatches."""
 
     @classmethod
-    def plan_in(cls, setting: Setting, place: Place, options: Any, iterations: int) -> Plan | None:
-        """The plan of so many iterations in a setting; None if it has too few layers."""
-        layout = stage_forms.cut_stages(setting.stages, place.workers, place.beta, options.config)
+    def plan_in(
+        cls, setting: Setting, place: Place, options: Any, iterations: int, rounded: bool = False
+    ) -> Plan | None:
+        """The plan of so many iterations in a setting; None if it has too few layers. rounded: see `stages_in`."""
+        layout = stage_forms.stages_in(setting, place, options.config, rounded)
         if layout is None:
             return None
         minibatches = iterations * (getattr(options, "flush", None) or place.workers)
@@ -112,7 +114,7 @@ class Pipeline(Strategy):
     @classmethod
     def least_step(cls, setting: Setting, place: Place, options: Any) -> Step | None:
         """That of stages for a bandwidth near to this one."""
-        plan = cls.plan_in(setting, stage_forms.rounded_place(place), options, 1)
+        plan = cls.plan_in(setting, place, options, 1, rounded=True)
         return stage_forms.least_stages_step(setting, place, plan) if plan else None
 
     @classmethod

@@ -35,7 +35,8 @@ class Place:
 class Setting:
     """late: delay of one random worker in each iteration, a share of its computation. testbed: the costs; its beta is
     that of the network between machines (s/byte). matrices: (rows, columns) of the parameters; None: unknown.
-    links: names of drawn inputs -> what these links deliver. coarse: the profile with few layers, if it is known."""
+    links: names of drawn inputs -> what these links deliver. coarse: the profile with few layers before its seconds
+    were multiplied by `factor`, if it is known."""
 
     profile: Profile
     workers: int
@@ -45,10 +46,16 @@ class Setting:
     matrices: tuple[tuple[int, int], ...] | None = None
     links: Mapping[str, Quantiles] = field(default_factory=dict)
     coarse: Profile | None = None
+    factor: float = 1.0
 
     @cached_property
     def stages(self) -> Profile:
         """The profile that pipelines are cut from."""
+        return slow_profile(self.uncut, self.factor)
+
+    @cached_property
+    def uncut(self) -> Profile:
+        """The same, before its seconds were multiplied by `factor`."""
         return self.coarse or coarsen_profile(self.profile)
 
     @cached_property
@@ -121,8 +128,8 @@ class Setting:
 
     def slower(self, factor: float) -> Setting:
         """The setting with computation that takes `factor` times as long."""
-        coarse = slow_profile(self.coarse, factor) if self.coarse else None
-        return replace(self, profile=slow_profile(self.profile, factor), coarse=coarse)
+        profile = slow_profile(self.profile, factor)
+        return replace(self, profile=profile, coarse=self.uncut, factor=self.factor * factor)
 
 
 def slow_profile(profile: Profile, factor: float) -> Profile:

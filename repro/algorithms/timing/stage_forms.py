@@ -42,9 +42,13 @@ def least_stages_step(setting: Setting, place: Place, plan: Plan) -> Step:
     return replace(step, bound=True)
 
 
-def rounded_place(place: Place) -> Place:
-    """The place with the nearest of bandwidths a quarter of an octave apart, whose stages are soon known."""
-    return replace(place, beta=2 ** (round(4 * math.log2(place.beta)) / 4))
+def stages_in(setting: Setting, place: Place, config: str, rounded: bool = False) -> Layout | None:
+    """The best stages of a setting; None if there are too few layers. Only computation over bandwidth decides them.
+
+    rounded: those of the nearest of bandwidths a quarter of an octave apart, which are soon known.
+    """
+    beta = place.beta / setting.factor
+    return cut_stages(setting.uncut, place.workers, 2 ** (round(4 * math.log2(beta)) / 4) if rounded else beta, config)
 
 
 @lru_cache(maxsize=256)

@@ -50,7 +50,7 @@ def recommend(
     precision      of the GPU's steps: "fp32", "fp16", "bf16"; gradients are exchanged in 32 bits
     batch          samples of one worker's minibatch
     imbalance      delay of one random worker in each iteration, a share of its computation; None: drawn, 0 to 0.05
-    memory_bytes   of a GPU: bytes, or a text as "16G"
+    memory_bytes   of a GPU: bytes, or a text as "16G"; None: the sizes in which `gpu` is sold, if they are listed
     shape          of one sample of a module
     measured       iterations of your own runs with DDP, as "412ms@8": all predictions are scaled to them
 
@@ -71,13 +71,15 @@ def answer_question(asked: Question) -> Answer:
     from repro.answers.ranking.answer import rank_strategies
     from repro.answers.ranking.calibration import committed_calibration
     from repro.answers.ranking.candidates import USUAL, read_candidates
+    from repro.answers.ranking.gpus import memory_of
     from repro.answers.ranking.own_runs import FITTED, Run, fit_setting
 
     setting, load, known, notes = question.parse_question(asked)
-    most = None if asked.memory_bytes is None else parse_amount(asked.memory_bytes, "memory", SIZES)
+    given = asked.memory_bytes
+    sizes = memory_of(asked.gpu) if given is None else (parse_amount(given, "memory", SIZES),)
     usual = read_candidates()[USUAL]
     runs = [Run(seconds, usual, workers, min(workers, asked.gpus_per_node)) for seconds, workers in asked.own_runs]
     if len(runs) >= FITTED:
         setting, known = fit_setting(setting, known, runs)
         load = load.with_seconds(setting.computation_s, f"fitted to {len(runs)} runs")
-    return rank_strategies(setting, load, known, most, notes, calibration=committed_calibration(), runs=runs)
+    return rank_strategies(setting, load, known, sizes, notes, calibration=committed_calibration(), runs=runs)

@@ -14,36 +14,41 @@ from repro.algorithms.timing.step import Step
 from repro.answers.claims.verdict import range_within_90
 from repro.answers.ranking import draws, flips, forms, memory, statistical
 from repro.answers.ranking.calibration import Calibration
-from repro.answers.ranking.candidates import ANY, BETTER, OFTEN, PAYS, SYNCHRONOUS, Candidate, read_candidates
+from repro.answers.ranking.candidates import (
+    ANY,
+    BETTER,
+    OFTEN,
+    PAYS,
+    SYNCHRONOUS,
+    USUAL,
+    Candidate,
+    read_candidates,
+)
 from repro.answers.ranking.own_runs import Run
 from repro.answers.ranking.statistical import Cost
 from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError
 from repro.core.not_none import not_none
 
-SIMULATED = 3  # candidates of a comparison to simulate at most
-MESSAGES = 5_000  # in all, after which no further simulation begins: a count, so that no answer depends on the load
 OVERHEAD = "overhead"  # the part of a step that frameworks and clusters add
-MOST_RANKS = 8  # of a simulation
 
 
 @dataclass(frozen=True)
 class Row:
     """A strategy in the setting.
 
-    low_s, high_s: bounds of the interval. fastest: comparison -> share of the draws in which it is the fastest or ties.
-    beaten: comparison -> the largest share of the draws in which one other strategy pays (is faster by PAYS). memory:
-    bytes. simulated_s: by the simulator, if it ran. cost: iterations to a target. fits: the memory.
+    low_s, high_s: bounds of the interval. fastest: the share of the draws in which it is the fastest or ties; None: it
+    is not compared. beaten: the largest share of the draws in which one other strategy of those that may be named pays
+    (is faster by PAYS); None: it is none of them. memory: bytes. cost: iterations to a target. fits: the memory.
     """
 
     candidate: Candidate
     step: Step
     low_s: float
     high_s: float
-    fastest: Mapping[str, float]
-    beaten: Mapping[str, float]
+    fastest: float | None
+    beaten: float | None
     memory: float
-    simulated_s: float | None
     cost: Cost | None
     fits: bool = True
 
@@ -60,118 +65,126 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Alone:
+    """One GPU or one machine with the usual strategy: its workers, and its predicted seconds of an iteration."""
+
+    workers: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Answer:
     """Rows by predicted seconds, then those that are not ranked, then those that do not fit the memory; known: names of
     the inputs that are not drawn.
 
-    flips: comparison -> changes of what to use. errors: the source of the predictions' errors.
+    flips: changes of what to use. errors: the source of the predictions' errors. sizes: of the GPU's memory, bytes.
+    alone: what fewer workers reach.
     """
 
     load: Workload
     setting: Setting
     known: Sequence[str]
     rows: Sequence[Row]
-    flips: Mapping[str, Sequence[flips.Flip]]
+    flips: Sequence[flips.Flip]
     errors: str
     notes: Sequence[str] = field(default_factory=tuple)
+    sizes: Sequence[float] = ()
+    alone: Sequence[Alone] = ()
 
-    def best(self, kind: str = ANY) -> Row:
+    @property
+    def best(self) -> Row:
         """What to use: the simplest strategy that no other one replaces."""
-        return self.ties(kind)[0]
+        return self.ties[0]
 
-    def ties(self, kind: str = ANY) -> list[Row]:
-        """The rows that fit the memory and that no strategy of the comparison beats in OFTEN of the draws, the simplest
-        first, as in the file."""
-        order = list(read_candidates())
-        fitting = [row for row in self.rows if row.fits and row.candidate.counts(kind)]
-        least = min(row.beaten[kind] for row in fitting)
-        tied = [row for row in fitting if row.beaten[kind] < max(OFTEN, least + 1e-9)]
-        return sorted(tied, key=lambda row: order.index(row.candidate.name))
+    @property
+    def ties(self) -> list[Row]:
+        """The rows that may be named, that fit the memory and that no other one beats in OFTEN of the draws, the
+        simplest first, as in the file."""
+        shares = {row.candidate.name: row.beaten for row in self.rows if row.fits and row.beaten is not None}
+        most = max(OFTEN, min(shares.values()) + 1e-9)
+        rows = {row.candidate.name: row for row in self.rows}
+        return [rows[name] for name in read_candidates() if name in shares and shares[name] < most]
+
+    @property
+    def promising(self) -> list[Row]:
+        """The rows that pay but may not be named, as they change the updates or are not proven: the simplest, and if
+        another one is faster the fastest."""
+        least = (1 - PAYS) * self.best.seconds
+        rows = {row.candidate.name: row for row in self.rows if row.fits and row.fastest is not None}
+        paying = [rows[name] for name in read_candidates() if name in rows and rows[name].seconds <= least]
+        others = [row for row in paying if row.beaten is None]
+        fastest = [min(others, key=lambda row: row.seconds)] if others else []
+        return [each for each in others[:1] if each not in fastest] + fastest
 
     @property
     def samples(self) -> int:
         """The global batch."""
         return self.setting.workers * (self.load.profile.batch or 1)
 
+    def rate_of(self, alone: Alone) -> float:
+        """Samples/s."""
+        return alone.workers * (self.load.profile.batch or 1) / alone.seconds
+
 
 def rank_strategies(
-    setting: Setting, load: Workload, known: Sequence[str], most: float | None = None, notes: Sequence[str] = (),
-    chosen: Mapping[str, Candidate] | None = None, simulating: bool = True, calibration: Calibration | None = None,
+    setting: Setting, load: Workload, known: Sequence[str], sizes: Sequence[float] = (), notes: Sequence[str] = (),
+    chosen: Mapping[str, Candidate] | None = None, calibration: Calibration | None = None,
     runs: Sequence[Run] = (),
 ) -> Answer:  # fmt: skip
-    """The answer for a setting; most: bytes of memory; chosen: the only candidates, without flips; calibration: errors
-    of predictions; runs: the user's own."""
+    """The answer for a setting; sizes: of a GPU's memory, bytes, of which the largest must suffice; chosen: the only
+    candidates, without flips and fewer workers; calibration: errors of predictions; runs: the user's own."""
     among = read_candidates() if chosen is None else chosen
     points = {name: step for name, each in among.items() if (step := forms.closed_form_step(each, setting))}
     nbytes = {name: memory.peak_bytes(among[name], setting, load.activations) for name in points}
-    fits = {name: most is None or needed <= most for name, needed in nbytes.items()}
+    fits = {name: not sizes or needed <= max(sizes) for name, needed in nbytes.items()}
     compared = [name for name in points if among[name].counts(SYNCHRONOUS)]
-    if most is not None and not any(fits[name] for name in compared):
-        least = format_gigabytes(min(nbytes[name] for name in compared))
-        raise InputError(f"memory {format_gigabytes(most)}: no strategy fits; must be {least} or more, as 16G")
-    fitting = [name for name in points if fits[name]]
-    simulated_s = simulate_best(among, {name: points[name] for name in fitting}, setting) if simulating else {}
-    for name, seconds in simulated_s.items():
-        points[name] = rescale_step(points[name], seconds)
+    if compared and not any(fits[name] for name in compared):
+        possible = [among[name].label for name in points if fits[name] and among[name].counts(ANY)]
+        raise InputError(refuse_memory(load, max(sizes), min(nbytes[name] for name in compared), possible))
     chosen_points = {name: among[name] for name in points}
     at = at_draws(chosen_points, points, setting, known, calibration, runs)
     middle = {name: middle_error(step, setting, calibration, runs) for name, step in points.items()}
     points = {name: with_overhead(step, middle[name]) for name, step in points.items()}
-    fitting_at = {name: at[name] for name in fitting}
+    fitting_at = {name: seconds for name, seconds in at.items() if fits[name]}
     rows = []
     for name in sorted(points, key=lambda name: (not fits[name], not among[name].ranked, points[name].seconds)):
         candidate, step = among[name], points[name]
         low, high = range_within_90(at[name])
         ends = min(low, step.seconds), max(high, step.seconds)
         cost = statistical.statistical_cost(candidate)
-        shares, beaten = (rule(among, fitting_at, candidate, at[name]) for rule in (fastest_shares, beaten_shares))
-        rows.append(Row(candidate, step, *ends, shares, beaten, nbytes[name], simulated_s.get(name), cost, fits[name]))
-    lead = calibration.lead if calibration else 1 + PAYS
-    kinds = [kind for kind in (SYNCHRONOUS, ANY) if chosen is None]
-    changes = flips.Changes(among, setting, fits, lead)
-    answer = Answer(load, setting, tuple(known), rows, {}, str(calibration or "none"), tuple(notes))
-    return replace(answer, flips={kind: changes.find_flips(kind, answer.best(kind).candidate.name) for kind in kinds})
+        fastest, beaten = (rule(among, fitting_at, candidate, at[name]) for rule in (fastest_share, beaten_share))
+        rows.append(Row(candidate, step, *ends, fastest, beaten, nbytes[name], cost, fits[name]))
+    answer = Answer(load, setting, tuple(known), rows, (), str(calibration or "none"), tuple(notes), tuple(sizes))
+    if chosen is not None:
+        return answer
+    changes = flips.Changes(among, setting, fits, calibration.lead if calibration else 1 + PAYS)
+    fewer = sorted({1, min(setting.gpus_per_node, setting.workers)} - {setting.workers})
+    alone = [Alone(workers, alone_seconds(setting, workers, calibration, runs)) for workers in fewer]
+    return replace(answer, flips=changes.find_flips(), alone=alone)
+
+
+def alone_seconds(setting: Setting, workers: int, calibration: Calibration | None, runs: Sequence[Run] = ()) -> float:
+    """The usual strategy's seconds with fewer workers."""
+    fewer = replace(setting, workers=workers)
+    step = not_none(forms.closed_form_step(read_candidates()[USUAL], fewer))
+    return step.seconds * math.exp(middle_error(step, fewer, calibration, runs))
+
+
+def refuse_memory(load: Workload, most: float, least: float, possible: Sequence[str]) -> str:
+    """The message for a minibatch with which every strategy that may be named needs at least `least` bytes, more than
+    `most`. possible: what is unproven but fits."""
+    batch, left = load.profile.batch or 1, most - (least - load.activations)
+    largest = math.floor(batch * left / load.activations) if load.activations else 0
+    allowed = f"the largest batch that fits is {largest}" if largest > 0 else "not even one sample fits"
+    others = f"; unproven, but fits: {', '.join(possible)}" if possible else ""
+    return (
+        f"memory {format_gigabytes(most)}: no proven strategy fits; {batch} samples a worker need "
+        f"{format_gigabytes(least)}, {allowed} (--batch, --memory){others}"
+    )
 
 
 def format_gigabytes(nbytes: float) -> str:
     return f"{nbytes / 1e9:.1f}G" if nbytes >= 5e7 else f"{nbytes / 1e6:.3g}M"
-
-
-def simulate_best(among: Mapping[str, Candidate], points: Mapping[str, Step], setting: Setting) -> dict[str, float]:
-    """Simulated seconds of each comparison's best candidates, if their closed forms cannot tell the fastest."""
-    if setting.workers > MOST_RANKS:
-        return {}
-    seconds: dict[str, float] = {}
-    messages = 0
-    for name in dict.fromkeys(
-        name for kind in (SYNCHRONOUS, ANY) for name in undecided_candidates(among, points, kind)
-    ):
-        if messages > MESSAGES:
-            break
-        seconds[name], sent = forms.simulate_seconds(among[name], setting)
-        messages += sent
-    return seconds
-
-
-def undecided_candidates(among: Mapping[str, Candidate], points: Mapping[str, Step], kind: str) -> list[str]:
-    """The candidates with a simulation that may be a comparison's fastest, as far as their forms err, in the order of
-    their forms; none if only one may be."""
-    ranked = sorted((name for name in points if among[name].counts(kind)), key=lambda name: points[name].seconds)
-    error = {name: not_none(among[name].form_error).usual for name in ranked}
-    most = points[ranked[0]].seconds * (1 + error[ranked[0]])
-    near = [name for name in ranked if points[name].seconds <= most * (1 + error[name])]
-    return [name for name in near if among[name].modelled][:SIMULATED] if len(near) > 1 else []
-
-
-def rescale_step(step: Step, seconds: float) -> Step:
-    """The step with all parts but computation scaled so that it takes `seconds`."""
-    fixed = step.phases["computation"]
-    rest = step.seconds - fixed
-    if rest <= 0 or seconds <= fixed:
-        return step
-    factor = (seconds - fixed) / rest
-    parts = {name: part if name == "computation" else part * factor for name, part in step.phases.items()}
-    return Step(seconds, parts, step.hidden_s)
 
 
 def with_overhead(step: Step, error: float) -> Step:
@@ -187,7 +200,7 @@ def middle_error(step: Step, setting: Setting, calibration: Calibration | None, 
     """The error of the prediction in the middle: the user's runs', else the median of those that sources show."""
     if runs:
         return statistics.fmean(run.log_ratio(setting) for run in runs)
-    return calibration.errors_of(step).shared(0.5) if calibration else 0.0
+    return calibration.errors_of(step).middle if calibration else 0.0
 
 
 def at_draws(
@@ -209,26 +222,25 @@ def at_draws(
     return seconds
 
 
-def fastest_shares(
+def fastest_share(
     among: Mapping[str, Candidate], at: Mapping[str, Sequence[float]], candidate: Candidate, seconds: Sequence[float]
-) -> dict[str, float]:
-    """Comparison that includes the candidate -> share of the draws in which it is the fastest, or ties.
+) -> float | None:
+    """The share of the draws in which a candidate is the fastest of all that are compared, or ties; None: it is not.
 
     at: the seconds at each draw of all candidates that count; seconds: the candidate's.
     """
-    shares = {}
-    for kind in filter(candidate.counts, (SYNCHRONOUS, ANY)):
-        least = np.min([times for other, times in at.items() if among[other].counts(kind)], axis=0)
-        shares[kind] = float(np.mean(np.asarray(seconds) <= (1 + BETTER) * least))
-    return shares
+    if not candidate.counts(ANY):
+        return None
+    least = np.min([times for name, times in at.items() if among[name].counts(ANY)], axis=0)
+    return float(np.mean(np.asarray(seconds) <= (1 + BETTER) * least))
 
 
-def beaten_shares(
+def beaten_share(
     among: Mapping[str, Candidate], at: Mapping[str, Sequence[float]], candidate: Candidate, seconds: Sequence[float]
-) -> dict[str, float]:
-    """Comparison that includes the candidate -> the largest share of the draws in which one other candidate pays."""
+) -> float | None:
+    """The largest share of the draws in which one other candidate that may be named pays; None: this one may not be."""
+    if not candidate.counts(SYNCHRONOUS):
+        return None
     needed = (1 - PAYS) * np.asarray(seconds)
-    return {
-        kind: max(float(np.mean(np.asarray(times) <= needed)) for name, times in at.items() if among[name].counts(kind))
-        for kind in filter(candidate.counts, (SYNCHRONOUS, ANY))
-    }
+    others = [times for name, times in at.items() if among[name].counts(SYNCHRONOUS)]
+    return max(float(np.mean(np.asarray(times) <= needed)) for times in others)

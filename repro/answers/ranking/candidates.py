@@ -43,7 +43,7 @@ class Candidate(Model):
     strategy: Text
     options: dict[str, Any] = Field(default_factory=dict)
     servers: Literal["machines", "separate"] = "machines"
-    family: Literal["allreduce", "server", "compression", "delay", "pipeline", "local"]
+    family: Literal["allreduces", "servers", "compression", "delayed gradients", "pipelines", "local training"]
     keeps: Literal["synchronous", "larger", "compressed", "stale", "local"]
     link: Literal["ring", "two_levels", "all", "machine"]
     vectors: Whole

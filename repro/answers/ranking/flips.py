@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import forms
-from repro.answers.ranking.candidates import ANY, BETTER, Candidate, tied_names
+from repro.answers.ranking.candidates import BETTER, SYNCHRONOUS, Candidate, tied_names
 
 SLOWEST, FASTEST = 1e8, 4e11  # bits/s
 STEPS = 37  # bandwidths to try, a third of an octave apart
@@ -34,60 +35,38 @@ class Changes:
     setting: Setting
     fits: Mapping[str, bool]
     lead: float = 1 + BETTER
-    known: dict[tuple[str, float], dict[str, float]] = field(default_factory=dict)
 
-    def find_flips(self, kind: str, here: str) -> list[Flip]:
+    def find_flips(self) -> list[Flip]:
         """Flips over bandwidths at this number of workers, then over numbers of workers at this bandwidth.
 
-        here: what to use in this setting. From there on a strategy stays until another one is worth using.
+        Everywhere the simplest strategy that no other one replaces is used, whatever is used beside it, so a border
+        does not depend on the setting from which it is looked for.
         """
-
-        def at_bits(bits: float, present: str) -> str:
-            return self._named("bits", bits, kind, present)
-
-        def at_workers(workers: float, present: str) -> str:
-            return self._named("workers", workers, kind, present)
-
         bandwidths = [SLOWEST * (FASTEST / SLOWEST) ** (n / (STEPS - 1)) for n in range(STEPS)]
-        bits = 8 / self.setting.testbed.beta_s_per_byte
-        by_bits = _over("bandwidth", bandwidths, bits, here, at_bits, HALVINGS) if self.setting.uses_network else []
-        return by_bits + _over("workers", WORKERS, self.setting.workers, here, at_workers, 0)
+        by_bits = _over("bandwidth", bandwidths, self._at_bits, HALVINGS) if self.setting.uses_network else []
+        return by_bits + _over("workers", WORKERS, self._at_workers, 0)
 
-    def _named(self, what: str, value: float, kind: str, present: str) -> str:
-        times = self._times(what, value)
-        counted = {name: seconds for name, seconds in times.items() if self.among[name].counts(kind)}
-        names = tied_names(counted, self.lead)
-        return present if present in names else names[0]
+    def _at_bits(self, bits: float) -> str:
+        return self._name(self.setting.with_entries(beta_s_per_byte=8 / bits))
 
-    def _times(self, what: str, value: float) -> dict[str, float]:
-        """Seconds of what is ranked and fits the memory, with another bandwidth or number of workers."""
-        if (what, value) not in self.known:
-            bits = what == "bits"
-            where = (
-                self.setting.with_entries(beta_s_per_byte=8 / value)
-                if bits
-                else replace(self.setting, workers=int(value))
-            )
-            ranked = {name: each for name, each in self.among.items() if each.counts(ANY)}
-            fitting = {name: each for name, each in ranked.items() if self.fits.get(name, True)}
-            self.known[what, value] = forms.step_seconds(fitting, where, self.lead)
-        return self.known[what, value]
+    def _at_workers(self, workers: float) -> str:
+        return self._name(replace(self.setting, workers=int(workers)))
+
+    def _name(self, where: Setting) -> str:
+        """The simplest strategy to use of those that are named and fit the memory."""
+        named = {
+            name: each for name, each in self.among.items() if each.counts(SYNCHRONOUS) and self.fits.get(name, True)
+        }
+        return tied_names(forms.step_seconds(named, where, self.lead), self.lead)[0]
 
 
-def _over(
-    what: str, values: Sequence[float], start: float, here: str, best: Callable[[float, str], str], halvings: int
-) -> list[Flip]:
-    """Upwards and downwards from `start`, where `here` is used."""
+def _over(what: str, values: Sequence[float], best: Callable[[float], str], halvings: int) -> list[Flip]:
     flips: list[Flip] = []
-    for outward in ([each for each in values if each > start], [each for each in reversed(values) if each < start]):
-        near, last = start, here
-        for value in outward:
-            if (now := best(value, last)) != last:
-                far = value
-                for _ in range(halvings):
-                    middle = (near * far) ** 0.5
-                    near, far = (middle, far) if best(middle, last) == last else (near, middle)
-                flips.append(Flip(what, far, last, now) if value > start else Flip(what, near, now, last))
-                last = now
-            near = value
-    return sorted(flips, key=lambda flip: flip.at)
+    names = list(map(best, values))
+    for (low, before), (high, after) in pairwise(zip(values, names)):
+        if before != after:
+            for _ in range(halvings):
+                middle = (low * high) ** 0.5
+                low, high = (middle, high) if best(middle) == before else (low, middle)
+            flips.append(Flip(what, high, before, after))
+    return flips

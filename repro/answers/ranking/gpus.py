@@ -28,6 +28,22 @@ class MeasuredGpu(Model):
     source: Text
 
 
+class GpuMemory(Model):
+    """The sizes in which a GPU is sold, GB; gpus.yaml explains the entries."""
+
+    part = "memory"
+
+    gpu: Text
+    gbytes: list[Positive]
+    source: Text
+
+
+def memory_of(gpu: str | None) -> tuple[float, ...]:
+    """The sizes of a GPU's memory, bytes; none if they are not listed."""
+    listed = [check_fields(GpuMemory, each, FILE.name) for each in user_files.read_yaml(FILE)["memory"]]
+    return tuple(1e9 * size for each in listed if gpu and each.gpu.lower() == gpu.lower() for size in each.gbytes)
+
+
 @cache
 def measured_gpus() -> list[MeasuredGpu]:
     return [check_fields(MeasuredGpu, each, FILE.name) for each in user_files.read_yaml(FILE)["gpus"]]

@@ -27,7 +27,7 @@ def describe_headline(paper: str) -> str:
         f"{strategy} is the fastest that is ranked"
         if headline.candidate == headline.any
         else f"{strategy} takes {1e3 * headline.seconds:,.0f} ms an iteration{unsure}; the fastest that is ranked, "
-        f"{best}, takes {1e3 * headline.any_s:,.0f} ms, the fastest synchronous, "
+        f"{best}, takes {1e3 * headline.any_s:,.0f} ms, the fastest proven, "
         f"{read_candidates()[headline.synchronous].label}, {1e3 * headline.synchronous_s:,.0f} ms"
     )
     late = f", one worker late by {format_percent(headline.late)} of that in each iteration" if headline.late else ""

@@ -152,7 +152,7 @@ class Compares:
     def row(self, calibration: Calibration | None, runs: Sequence[Run] = ()) -> Row:
         among = {self.candidate.name: self.candidate}
         (row,) = answer.rank_strategies(
-            self.setting, self.work, self.known, chosen=among, simulating=False, calibration=calibration, runs=runs
+            self.setting, self.work, self.known, chosen=among, calibration=calibration, runs=runs
         ).rows
         return row
 

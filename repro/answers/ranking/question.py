@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from repro.algorithms.timing.setting import Setting, coarsen_profile
 from repro.answers.ranking import workload
 from repro.answers.ranking.arguments import SECONDS, SIZES, Question, devices_of, parse_amount
 from repro.answers.ranking.cluster import cluster_entries
-from repro.answers.ranking.gpus import FP32, rates_of
+from repro.answers.ranking.gpus import FP32, PRECISIONS, rates_of
 from repro.answers.ranking.links import GOODPUT, INSIDE, Quantiles, goodput_of, inside_of
 from repro.answers.ranking.stored_workloads import find_workload
 from repro.answers.ranking.workload import Workload
@@ -30,6 +31,8 @@ def parse_question(asked: Question) -> tuple[Setting, Workload, list[str], list[
         load = load.with_seconds(asked.step_ms / 1e3, "given")
     elif asked.gpu is not None:
         load, spread = on_gpu(asked.gpu, asked.precision, asked.model, asked.batch, load)
+        kept = load.activations * PRECISIONS[asked.precision] / PRECISIONS[FP32]
+        load = replace(load, precision=asked.precision, activations=kept)
         if spread:
             links[COMPUTATION] = spread
             low, high = (spread.at(0.5) / spread.at(end) for end in (1, 0))

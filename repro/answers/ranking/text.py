@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import draws
-from repro.answers.ranking.answer import Answer, Row, format_gigabytes
-from repro.answers.ranking.candidates import ANY, BETTER, PAYS, SYNCHRONOUS, USUAL, read_candidates
+from repro.answers.ranking.answer import Alone, Answer, Row, format_gigabytes
+from repro.answers.ranking.candidates import BETTER, PAYS, ROWS, SYNCHRONOUS, USUAL, read_candidates
+from repro.answers.ranking.flips import Flip
 from repro.answers.ranking.form_errors import SHARE, WITHIN
+from repro.answers.ranking.gpus import FP32
 from repro.answers.ranking.links import GOODPUT, INSIDE
 from repro.core.input_names import describe_names
 
-OTHER = {"compressed": "what compression loses of gradients", "stale": "gradients of older weights"}
 LIMITS = {
     "communication": "Communication that is not hidden",
     "compression": "Compression",
@@ -33,8 +35,12 @@ PARTS = {
 MOST_ROWS = 8
 MOST_TIES = 2
 MISSING = (
-    "Not ranked: FSDP, ZeRO and tensor parallelism, which are no strategies of this project (they would need sharded "
-    "optimizers and layers that are split)."
+    "FSDP is not ranked: its sharded weights, gathered layer by layer, have no form here; look there if the model and "
+    "its optimizer do not fit one GPU.",
+    "ZeRO is not ranked: its sharded optimizer is no strategy here; stage 1 sends DDP's bytes, so look there if memory "
+    "is the limit, not speed.",
+    "Tensor parallelism is not ranked: layers are not split here; look there if one layer does not fit one GPU, and "
+    "only within NVLink.",
 )
 MEASURE = (
     "Measure goodput: the bus bandwidth of nccl-tests' `all_reduce_perf -b 64M -e 64M` over two machines, or the sum "
@@ -46,62 +52,92 @@ MEASURE = (
 def format_answer(answer: Answer, every_row: bool = False) -> str:
     """What to do, the table, then why and what would change it; every_row: show the whole table."""
     lines = [format_decision(answer), "", format_table(answer, every_row), ""]
-    lines += [describe_setting(answer), *answer.notes, "", format_advice(answer.best(SYNCHRONOUS), answer, SYNCHRONOUS)]
-    if faster := faster_if_changed(answer):
-        lines += [format_advice(faster, answer, ANY)]
-        if faster.cost:
-            where = f"{', '.join(faster.cost.where[:3])}{' and others' if len(faster.cost.where) > 3 else ''}"
-            lines.append(f"  Iterations to a target, over synchronous SGD's: {faster.cost}, measured in {where}.")
-        else:
+    lines += [describe_setting(answer), *answer.notes, "", format_advice(answer.best, answer)]
+    for row in answer.promising:
+        lines += [format_advice(row, answer)]
+        if row.cost:
+            where = f"{', '.join(row.cost.where[:3])}{' and others' if len(row.cost.where) > 3 else ''}"
+            lines.append(f"  Iterations to a target, over synchronous SGD's: {row.cost}, measured in {where}.")
+        elif row.candidate.keeps != SYNCHRONOUS:
             lines.append("  What that costs in iterations was not measured here.")
-    kinds = [(SYNCHRONOUS, "Synchronous"), *([(ANY, "Of all")] if faster else [])]
-    lines += ["", *(f"{title}, {line}" for kind, title in kinds for line in change_lines(answer, kind))]
-    lines += ["", *legend_lines(answer), MISSING, *([MEASURE] if answer.setting.uses_network else [])]
+    lines += ["", *change_lines(answer)]
+    lines += ["", *legend_lines(answer), *MISSING, *([MEASURE] if answer.setting.uses_network else [])]
     return "\n".join(lines)
 
 
 def format_decision(answer: Answer) -> str:
-    """What to do, the nearest bandwidths at which that changes, and what is faster with other updates."""
-    best = answer.best(SYNCHRONOUS)
+    """What to do and what it reaches, what was assumed, the nearest bandwidths at which that changes, and what may be
+    faster; a line each."""
     words = [
-        f"Use {best.candidate.label} on {format_machines(answer.setting)}.",
-        format_ties(answer, SYNCHRONOUS),
+        format_use(answer),
+        format_assumed(answer),
+        format_ties(answer),
         format_changes(answer),
-    ]
-    simplest, faster = simplest_if_changed(answer), faster_if_changed(answer)
-    words += [
-        f"If you accept {OTHER[row.candidate.keeps]}, {row.candidate.label} takes {row.seconds / best.seconds:.0%} of "
-        "the time."
-        for row in (simplest, None if faster is simplest else faster)
-        if row
+        format_promising(answer),
     ]
     if accumulated := faster_if_larger(answer):
         words.append(
             f"Gradients accumulated over {accumulated.candidate.accumulate} minibatches, which is a larger batch, take "
-            f"{accumulated.seconds / best.seconds:.0%} of the time a minibatch."
+            f"{accumulated.seconds / answer.best.seconds:.0%} of the time a minibatch."
         )
-    return " ".join(filter(None, words))
+    return "\n".join(filter(None, words))
+
+
+def format_use(answer: Answer) -> str:
+    """The strategy to use and its throughput beside that of fewer workers; first to stay there, if that is faster."""
+    best, setting = answer.best, answer.setting
+    rate = answer.samples / best.seconds
+    ends = f"{format_rate(answer.samples / best.high_s)} to {format_rate(answer.samples / best.low_s)}"
+    here = f"{best.candidate.label} on {format_machines(setting)}"
+    faster = max(answer.alone, key=answer.rate_of, default=None)
+    if faster and answer.rate_of(faster) > rate:
+        most = answer.rate_of(faster)
+        return (
+            f"Stay on {format_alone(answer, faster)}: {format_rate(most)} samples/s. {here} reaches "
+            f"{format_rate(rate)} ({ends}), {rate / most:.2g} of that."
+        )
+    ratios = [
+        f"{rate / answer.rate_of(each):.3g} times {format_alone(answer, each)} ({format_rate(answer.rate_of(each))})"
+        for each in answer.alone
+    ]
+    return f"Use {here}: {format_rate(rate)} samples/s ({ends}){''.join(f', {ratio}' for ratio in ratios)}."
+
+
+def format_alone(answer: Answer, alone: Alone) -> str:
+    return "one GPU" if alone.workers == 1 else format_machines(replace(answer.setting, workers=alone.workers))
+
+
+def format_assumed(answer: Answer) -> str:
+    """The minibatch and the precision, with the options that change them; and which size of the GPU it needs."""
+    load, words = answer.load, []
+    if load.profile.batch:
+        words.append(f"{load.profile.batch} samples a worker (--batch)")
+    if load.precision == FP32:
+        words.append("fp32, with TF32 products where a GPU has them (--precision bf16: mixed precision)")
+    elif load.precision:
+        words.append(f"{load.precision} mixed precision (--precision)")
+    elif not load.timed:
+        words.append("no GPU (--gpu A100 --precision bf16, or --step-ms)")
+    short, needed = [size for size in answer.sizes if size < answer.best.memory], format_gigabytes(answer.best.memory)
+    memory = f" It needs {needed} of memory, which the GPU of {format_gigabytes(min(short))} lacks." if short else ""
+    return f"Assumed: {', '.join(words)}.{memory}" if words else memory.strip()
+
+
+def format_promising(answer: Answer) -> str:
+    """What pays by its form, but may not be named."""
+    parts = [
+        f"{row.candidate.label} ({row.candidate.keeps} updates{'' if row.candidate.proven else ', unproven'}) "
+        f"{row.seconds / answer.best.seconds:.0%}"
+        for row in answer.promising
+    ]
+    return f"Promising, of the time of {answer.best.candidate.label}: {'; '.join(parts)}." if parts else ""
 
 
 def faster_if_larger(answer: Answer) -> Row | None:
     """The fastest strategy with several minibatches an update, if it pays; None if there is none."""
     rows = [row for row in answer.rows if row.candidate.keeps == "larger" and row.candidate.ranked and row.fits]
-    least = (1 - PAYS) * answer.best(SYNCHRONOUS).seconds
+    least = (1 - PAYS) * answer.best.seconds
     return min((row for row in rows if row.seconds <= least), key=lambda row: row.seconds, default=None)
-
-
-def faster_if_changed(answer: Answer) -> Row | None:
-    """The strategy that is worth using if other updates are acceptable; None if there is none."""
-    exact, best = answer.best(SYNCHRONOUS), answer.best(ANY)
-    return best if best.candidate.keeps != SYNCHRONOUS and best.seconds <= (1 - PAYS) * exact.seconds else None
-
-
-def simplest_if_changed(answer: Answer) -> Row | None:
-    """The simplest strategy with other updates that pays; None if there is none."""
-    order, least = list(read_candidates()), (1 - PAYS) * answer.best(SYNCHRONOUS).seconds
-    rows = [row for row in answer.rows if row.fits and row.candidate.counts(ANY) and row.seconds <= least]
-    others = [row for row in rows if row.candidate.keeps != SYNCHRONOUS]
-    return min(others, key=lambda row: order.index(row.candidate.name), default=None)
 
 
 def format_machines(setting: Setting) -> str:
@@ -115,40 +151,37 @@ def _count(number: int, noun: str) -> str:
 
 
 def format_changes(answer: Answer) -> str:
-    """The nearest bandwidths at which another strategy is to be used, as far as such a line may deliver them: those
-    with the same updates, if there are any; of all, if none with other updates is to be used here."""
+    """The nearest bandwidths at which another strategy is to be used, as far as such a line may deliver them."""
     if not answer.setting.uses_network:
         return ""
-    best, here = answer.best(SYNCHRONOUS), 8 / answer.setting.testbed.beta_s_per_byte
+    here = 8 / answer.setting.testbed.beta_s_per_byte
     labels = {name: each.label for name, each in read_candidates().items()}
     goodput = answer.setting.links.get(GOODPUT)
     slowest, fastest = (8 / goodput.at(1), 8 / goodput.at(0)) if goodput else (0, math.inf)
-    for kind in (SYNCHRONOUS,) if faster_if_changed(answer) else (SYNCHRONOUS, ANY):
-        by_bits = [
-            flip for flip in answer.flips.get(kind, ()) if flip.what == "bandwidth" and slowest <= flip.at <= fastest
-        ]
-        below = [("below", flip.at, flip.before) for flip in by_bits if flip.at <= here][-1:]
-        above = [("above", flip.at, flip.after) for flip in by_bits if flip.at > here][:1]
-        changes = [
-            f"{side} {format_bits(at)} of goodput {labels[name]} is worth using"
-            for side, at, name in below + above
-            if name != best.candidate.name
-        ]
-        if changes:
-            text = f"{', '.join(changes)}: measure yours (last line)."
-            return text[0].upper() + text[1:]
-    return ""
+    by_bits = [flip for flip in answer.flips if flip.what == "bandwidth" and slowest <= flip.at <= fastest]
+    below = [("below", flip.at, flip.before) for flip in by_bits if flip.at <= here][-1:]
+    above = [("above", flip.at, flip.after) for flip in by_bits if flip.at > here][:1]
+    changes = [
+        f"{side} {format_bits(at)} of goodput {labels[name]} is worth using"
+        for side, at, name in below + above
+        if name != answer.best.candidate.name
+    ]
+    text = f"{', '.join(changes)}: measure yours (last line)."
+    return text[0].upper() + text[1:] if changes else ""
 
 
-def format_ties(answer: Answer, kind: str) -> str:
-    """A sentence about the strategies that are as good as the best of a comparison; "" if there is none."""
-    _, *others = answer.ties(kind)
+def format_ties(answer: Answer) -> str:
+    """A sentence about the strategies that are as good as the best; "" if there is none."""
+    best, *others = answer.ties
     if not others:
         return ""
     nearest = sorted(others, key=lambda row: row.seconds)[:MOST_TIES]
     more = f" and {len(others) - MOST_TIES} more" if len(others) > MOST_TIES else ""
     names = "; ".join(row.candidate.label for row in nearest)
-    return f"A tie: it is the simplest to use; none is 5 % faster in three of four draws ({names}{more})."
+    return (
+        f"A tie: {best.candidate.label} is the simplest to use; none is 5 % faster in three of four draws "
+        f"({names}{more})."
+    )
 
 
 def describe_setting(answer: Answer) -> str:
@@ -179,7 +212,7 @@ def describe_links(answer: Answer) -> str:
     return ", ".join(words) or "one worker"
 
 
-def format_advice(row: Row, answer: Answer, kind: str) -> str:
+def format_advice(row: Row, answer: Answer) -> str:
     """A recommended strategy: its step, its lead, its certainty and its bottleneck."""
     usual = next((other for other in answer.rows if other.candidate.name == USUAL), row)
     faster = usual.seconds / row.seconds
@@ -187,14 +220,14 @@ def format_advice(row: Row, answer: Answer, kind: str) -> str:
     limit = "Computation limits it: a faster network gains less than 5 %."
     if row.limit != "computation":
         limit = f"{LIMITS[row.limit]} takes {row.step.phases[row.limit] / row.seconds:.0%} of it."
+    rate = format_rate(answer.samples / row.seconds)
     return (
         f"{row.candidate.label} ({row.candidate.keeps} updates): {format_ms(row.seconds)} ms an iteration "
-        f"({format_ms(row.low_s)} to {format_ms(row.high_s)}), {format_rate(answer, row)} samples/s{lead}.\n  {limit}"
+        f"({format_ms(row.low_s)} to {format_ms(row.high_s)}), {rate} samples/s{lead}.\n  {limit}"
     )
 
 
-def format_rate(answer: Answer, row: Row) -> str:
-    samples_per_s = answer.samples / row.seconds
+def format_rate(samples_per_s: float) -> str:
     return f"{samples_per_s:,.0f}" if samples_per_s >= 100 else f"{samples_per_s:.3g}"
 
 
@@ -202,13 +235,13 @@ def format_table(answer: Answer, every_row: bool) -> str:
     """The best rows, the recommended ones and the usual one; or all."""
     from tabulate import tabulate
 
-    named = {answer.best(kind).candidate.name for kind in (SYNCHRONOUS, ANY)} | {USUAL}
+    named = {row.candidate.name for row in (answer.best, *answer.promising)} | {USUAL}
     shown = [row for n, row in enumerate(answer.rows) if every_row or n < MOST_ROWS or row.candidate.name in named]
     columns: dict[str, Callable[[Row], str]] = {
         "strategy": lambda row: row.candidate.label,
         "ms": lambda row: format_ms(row.seconds),
         "90 % of draws": lambda row: f"{format_ms(row.low_s)} to {format_ms(row.high_s)}",
-        "samples/s": lambda row: format_rate(answer, row),
+        "samples/s": lambda row: format_rate(answer.samples / row.seconds),
         "fastest": format_fastest,
         "updates": lambda row: row.candidate.keeps,
         **{title: partial(format_share, name=name) for name, title in PARTS.items()},
@@ -234,7 +267,7 @@ def format_fastest(row: Row) -> str:
     """The share of the draws in which it is the fastest, or why it has none."""
     if not row.candidate.ranked:
         return "unranked"
-    return f"{row.fastest[ANY]:.0%}" if ANY in row.fastest else "apart"
+    return "apart" if row.fastest is None else f"{row.fastest:.0%}"
 
 
 def format_iterations(row: Row) -> str:
@@ -245,16 +278,16 @@ def format_iterations(row: Row) -> str:
 
 
 def legend_lines(answer: Answer) -> list[str]:
-    checked = [row for row in answer.rows if row.simulated_s]
-    by = f"; {len(checked)} of the best are simulated here too" if checked else ""
     unknown = ", ".join(assumed_lines(answer))
     return [
         "Comp., comm., codec, late, added (by frameworks and clusters): shares of the iteration that nothing hides. "
         "Memory: of the rank with the most. "
         "Iterations: to a target over synchronous SGD's, measured by this project on smaller models; not in the times.",
-        f"Predictions are closed forms, within {WITHIN:.0%} of simulations in {SHARE:.0%} of random settings"
-        f"{by}. Intervals: 90 % of {draws.DRAWS} draws of what is not given ({unknown or 'nothing'}) and of how far "
+        f"Predictions are closed forms, within {WITHIN:.0%} of simulations in {SHARE:.0%} of random settings. "
+        f"Intervals: 90 % of {draws.DRAWS} draws of what is not given ({unknown or 'nothing'}) and of how far "
         f"predictions were off ({answer.errors}).",
+        f"Unproven: its family has fewer than {ROWS} published measurements to judge intervals on, so it is not named "
+        "as the one to use. The times of codecs are assumed.",
         *(f"{row.candidate.label}: {row.candidate.note}." for row in answer.rows if row.candidate.note),
         *(
             f"{row.candidate.label} is not ranked: {row.candidate.form_error or 'its form is not checked yet'}."
@@ -268,21 +301,25 @@ def assumed_lines(answer: Answer) -> list[str]:
     return [describe_names()[name] for name in draws.assumed_inputs(answer.known, answer.setting)]
 
 
-def change_lines(answer: Answer, kind: str) -> list[str]:
-    """What to use over bandwidths, and over numbers of workers."""
-    labels = {
-        name: each.label for name, each in read_candidates().items()
-    }  # a flip may name one that is impossible here
-    now = answer.best(kind).candidate.label
+def change_lines(answer: Answer) -> list[str]:
+    """What to use over bandwidths, and over numbers of workers: by the forms, which draws may decide otherwise here."""
+    every, setting = read_candidates(), answer.setting  # a flip may name a candidate that is impossible here
+    axes = [("workers", "2 to 128", float(setting.workers))]
+    if setting.uses_network:
+        axes.insert(0, ("bandwidth", "0.1 to 400 Gbit/s", 8 / setting.testbed.beta_s_per_byte))
     lines = []
-    bandwidth = [("bandwidth", "0.1 to 400 Gbit/s")] if answer.setting.uses_network else []
-    for what, reach in (*bandwidth, ("workers", "2 to 128")):
-        flips = [flip for flip in answer.flips[kind] if flip.what == what]
-        first = labels[flips[0].before] if flips else now
-        places = [format_bits(flip.at) if what == "bandwidth" else f"{flip.at:.0f} workers" for flip in flips]
-        after = "".join(f"; from {at} on {labels[flip.after]}" for at, flip in zip(places, flips))
-        lines.append(f"by {what} ({reach}): {first}{after}.")
+    for what, reach, at in axes:
+        flips = [flip for flip in answer.flips if flip.what == what]
+        first = flips[0].before if flips else answer.best.candidate.name
+        here = next((flip.after for flip in reversed(flips) if flip.at <= at), first)
+        after = "".join(f"; from {format_place(flip)} on {every[flip.after].label}" for flip in flips)
+        drawn = "" if here == answer.best.candidate.name else f" Here by draws: {answer.best.candidate.label}."
+        lines.append(f"By {what} ({reach}, without draws): {every[first].label}{after}.{drawn}")
     return lines
+
+
+def format_place(flip: Flip) -> str:
+    return format_bits(flip.at) if flip.what == "bandwidth" else f"{flip.at:.0f} workers"
 
 
 def format_share(row: Row, name: str) -> str:
@@ -314,9 +351,14 @@ def plain_answer(answer: Answer) -> dict[str, Any]:
         "assumed": assumed_lines(answer),
         "errors": answer.errors,
         "decision": format_decision(answer),
-        "best": {kind: answer.best(kind).candidate.name for kind in (SYNCHRONOUS, ANY)},
+        "best": answer.best.candidate.name,
+        "promising": [row.candidate.name for row in answer.promising],
+        "alone": [
+            {"workers": each.workers, "step_s": each.seconds, "samples_per_s": answer.rate_of(each)}
+            for each in answer.alone
+        ],
         "strategies": [_row(row, answer) for row in answer.rows],
-        "flips": {kind: [vars(flip) for flip in flips] for kind, flips in answer.flips.items()},
+        "flips": [vars(flip) for flip in answer.flips],
         "notes": list(answer.notes),
     }
 
@@ -332,15 +374,15 @@ def _row(row: Row, answer: Answer) -> dict[str, Any]:
         "low_s": row.low_s,
         "high_s": row.high_s,
         "samples_per_s": answer.samples / row.seconds,
-        "fastest": dict(row.fastest),
+        "fastest": row.fastest,
         "ranked": row.candidate.ranked,
+        "proven": row.candidate.proven,
         "form_error": row.candidate.form_error and vars(row.candidate.form_error),
         "parts_s": dict(row.step.phases),
         "hidden_s": row.step.hidden_s,
         "limit": row.limit,
         "memory_bytes": row.memory,
         "fits": row.fits,
-        "simulated_s": row.simulated_s,
         "iterations_to_target": row.cost
         and {
             "ratios": [ratio if math.isfinite(ratio) else None for ratio in row.cost.ratios],

@@ -43,6 +43,7 @@ class Workload:
     activations  bytes that a forward pass keeps for the backward pass
     products     whether most of its FLOPs are in matrix products, not in convolutions
     timed        the source of the seconds; "": they are unknown
+    precision    of the step, if the seconds are a GPU's with published steps
     """
 
     profile: Profile
@@ -51,6 +52,7 @@ class Workload:
     activations: float
     products: bool = False
     timed: str = ""
+    precision: str = ""
 
     @property
     def parameters(self) -> int:

@@ -7,9 +7,10 @@ from argparse import Namespace
 
 import pytest
 
-from repro.answers.ranking import emulated, paper_places, published
+from repro.answers.ranking import answer_question, emulated, paper_places, published
 from repro.answers.ranking import map as maps
 from repro.answers.ranking.against import PUBLISHED, Compared, Intervals, find_contests
+from repro.answers.ranking.arguments import Question
 from repro.answers.ranking.calibration import committed_calibration
 from repro.answers.ranking.candidates import ANY, BETTER, SYNCHRONOUS, read_candidates
 from repro.answers.ranking.cells import Cell, describe_advice, find_borders
@@ -150,3 +151,11 @@ def test_the_map_makes_its_folder_and_refuses_a_file(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="must be a folder"):
         cmd_map(Namespace(simulations=0, out=str(tmp_path / "file")))
+
+
+def test_the_page_is_right_that_amp_on_a100s_is_above_what_the_tool_says_by_the_gpu_s_name():
+    setting = next(one for one in published.published_settings() if one.id == "nvidia-a100-amp-8-resnet50")
+    asked = Question(setting.model, None, setting.workers, gpus_per_node=setting.gpus_per_node, intra=setting.intra,
+                     batch=setting.batch, gpu="A100", precision="bf16")  # fmt: skip
+    named = answer_question(asked)
+    assert named.samples / named.best.low_s < setting.results[0].per_s

@@ -28,7 +28,7 @@ def test_errors_are_those_of_steps_with_as_much_communication():
         for load, error in ((0.1, 0.0), (1.0, 0.5))
     ]
     known = calibration.Calibration(rows)
-    assert known.errors_of(light).shared(0.9) == 0.0 < known.errors_of(heavy).shared(0.5)
+    assert known.errors_of(light).middle == 0.0 < known.errors_of(heavy).middle
     drawn = known.drawn({"ddp": light, "ps": heavy}, 64)
     assert drawn["ddp"].max() == 0.0 < drawn["ps"].max() == pytest.approx(math.log(1.5))
 
@@ -49,7 +49,7 @@ def test_an_own_run_scales_every_prediction_and_narrows_the_intervals():
         return {
             row.candidate.name: row
             for row in answer.rank_strategies(
-                where, LOAD, known, chosen=read_candidates(), simulating=False, calibration=errors, runs=runs
+                where, LOAD, known, chosen=read_candidates(), calibration=errors, runs=runs
             ).rows
         }
 

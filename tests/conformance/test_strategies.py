@@ -85,7 +85,7 @@ class TestTheExampleOfTheDocs(StrategyConformance):
     @pytest.mark.parametrize("wire", ["bfloat16", "float32"])
     def test_its_form_is_its_simulation(self, wire):
         named = {"name": "short_wire", "label": "short wire", "strategy": "short_wire", "options": {"wire": wire}}
-        candidate = Candidate(**named, keeps="compressed", link="ring", vectors=1)
+        candidate = Candidate(**named, family="compression", keeps="compressed", link="ring", vectors=1)
         (row,) = form_checks.check_form(candidate, 1)
         assert row.form_s == pytest.approx(row.simulated_s)
 

@@ -15,7 +15,7 @@ from repro.core.errors import InputError
 from repro.core.paths import EVENTS_FILE
 from repro.experiment.schema import RunConfig
 from repro.records import catalogue, provenance, store, sweep, variants
-from repro.records.events import read_events, warnings_in
+from repro.records.events import end_in, read_events, warnings_in
 from repro.records.record import Found
 
 
@@ -99,8 +99,8 @@ class Run:
     @property
     def diverged(self) -> str | None:
         """Why this run diverged, and would again; None if it did not."""
-        last = self._events()[-1:]
-        return next((end["reason"] for end in last if end["event"] == "diverged" and end["key"] == self.key), None)
+        end = end_in(self._events())
+        return end["reason"] if end and end["event"] == "diverged" and end["key"] == self.key else None
 
     @property
     def warnings(self) -> list[str]:

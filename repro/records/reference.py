@@ -99,7 +99,7 @@ def sweeps(paper: str, root: Path | None = None) -> list[Sweep]:
 def _sweeps(folder: Path, table: bytes) -> tuple[Sweep, ...]:
     """The sweeps of a table; cached, because a command reads them several times."""
     where = f"{folder / SWEEPS}.parquet"
-    return tuple(sweep.published(row["lines"].splitlines(), f"{where}, {row['run']}") for row in _rows(table))
+    return tuple(sweep.read_published(row["lines"].splitlines(), f"{where}, {row['run']}") for row in _rows(table))
 
 
 def write(paper: str, runs: Sequence[Record], root: Path | None = None, swept: Sequence[Sweep] | None = None) -> Path:

@@ -177,7 +177,7 @@ class PublishedDraws(Sequence[Draw]):
         return isinstance(other, Sequence) and [*self] == [*other]
 
 
-def published(lines: Sequence[str], where: str) -> Sweep:
+def read_published(lines: Sequence[str], where: str) -> Sweep:
     """The sweep of the lines that `lines_of` gave when it was published; the table's digest guards them."""
     first = of_lines(lines[:1], where)
     if first is None:

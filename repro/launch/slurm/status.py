@@ -22,7 +22,7 @@ from repro.core.paths import EVENTS_FILE, SUBMISSIONS, results_root
 from repro.experiment.config import experiment_names
 from repro.launch.slurm import client
 from repro.records import store
-from repro.records.events import read_events
+from repro.records.events import end_in, read_events
 
 
 def submissions_root() -> Path:
@@ -155,11 +155,11 @@ def progress_of(folder: Path, run: dict[str, Any]) -> dict[str, Any]:
     record = store.usable_record(folder)
     starts = [event for event in events if event["event"] == "run_start"]
     evaluations = [event for event in events if event["event"] == "evaluation"]
-    last = events[-1] if events else {"event": None}
+    end = end_in(events)
     return {
         "started": bool(starts),
         "finished": bool(events) and record is not None and record.key == run["key"],
-        "failure": last["reason"] if last["event"] in ("failed", "diverged") else None,
+        "failure": end["reason"] if end else None,
         "iteration": max((event.get("iteration") or 0 for event in events), default=0),
         "iterations": starts[-1].get("iterations") if starts else None,
         "score": evaluations[-1].get(run["metric"]) if evaluations else None,

@@ -28,7 +28,7 @@ from repro.core import errors
 from repro.core.errors import ReproError
 
 CHECK_S = 2  # CPU seconds of the child
-LONG_S = 1.0  # seconds without a line on the screen that nobody notices
+LONG_S = 2.0  # seconds without a line on the screen; most wrong input is answered sooner
 REPLACED = ("torch", "torchvision")
 # NVIDIA's, those of its small computers, AMD's, and those that Windows lends to Linux
 GPU_DEVICES = ("/dev/nvidia[0-9]*", "/dev/nvhost-gpu", "/dev/kfd", "/dev/dxg")

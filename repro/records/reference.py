@@ -80,11 +80,16 @@ def column_types(paper: str, table: str) -> dict[str, pyarrow.DataType]:
 
 def column_values(paper: str, columns: Sequence[str], table: str = "runs") -> set[Any]:
     """The values of columns of a published table, without reading the records; none without runs."""
+    found = table_columns(paper, columns, table).to_pydict()
+    return {value for values in found.values() for value in values if value is not None}
+
+
+def table_columns(paper: str, columns: Sequence[str], table: str = "runs") -> pyarrow.Table:
+    """Some columns of a published table, without reading the records; empty without runs."""
     import pyarrow.parquet
 
     path = reference_root() / paper / f"{table}.parquet"
-    found = pyarrow.parquet.ParquetFile(path).read([*columns]).to_pydict() if path.is_file() else {}
-    return {value for values in found.values() for value in values if value is not None}
+    return pyarrow.parquet.ParquetFile(path).read([*columns]) if path.is_file() else pyarrow.table({})
 
 
 def sweeps(paper: str, root: Path | None = None) -> list[Sweep]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,10 +48,14 @@ def results(paper: str | None = None, where: Where = (), table: str = "runs") ->
         if experiment not in (known := {run.identity.experiment for run in runs}):
             raise unknown_name(f"experiment of {name} with results", experiment, known)
         runs = [run for run in runs if run.identity.experiment == experiment]
-    made = build_table(table, runs)
+    return select(build_table(table, runs), where)
+
+
+def select(table: pd.DataFrame, where: Sequence[Condition]) -> pd.DataFrame:
+    """The rows under conditions; InputError for a text that no run has in its column."""
     for each in where:
-        check_known(each, lambda column: {*list_column(made, column)})
-    return select_rows(made, where)
+        check_known(each, lambda column: {*list_column(table, column)})
+    return select_rows(table, where)
 
 
 def check_columns(where: Sequence[Condition], table: str, papers: Sequence[str]) -> None:
@@ -124,15 +129,27 @@ def compare(first: str, second: str, paper: str | None = None, where: Where = ()
     """
     if first == second:
         raise InputError(f"compare: {first} occurs twice; must be two variants or strategies")
-    papers = catalogue.papers(str(paper).partition("/")[0] if paper else None)
-    known = {value for each in papers for value in reference.column_values(each, comparison.NAMES)}
-    if not {first, second} <= known:  # own runs take longer to read
-        own = [run for each in filter(has_own_runs, papers) for run in catalogue.runs(each, results_root())]
-        of_own = {name for run in own for name in (run.label, run.identity.variant, run.identity.strategy.name)}
-        check_sides((first, second), known | of_own)
-    runs = results(paper, where)
-    check_sides((first, second), {*runs["variant"], *runs["variant_name"], *runs["strategy"]})
-    return comparison.compare(runs, first, second)
+    where = parse_conditions(where)  # before records are read
+    name, _, experiment = str(paper or "").partition("/")
+    papers = catalogue.papers(name or None)
+    names = {(each, at): having for each in papers for at, having in names_at(each).items()}
+    check_sides((first, second), {side for having in names.values() for side in having})
+    if experiment and (name, experiment) not in names:
+        raise unknown_name(f"experiment of {name} with results", experiment, {at for _, at in names})
+    check_columns(where, "runs", papers)
+    both = [at for at, having in names.items() if {first, second} <= having and experiment in ("", at[1])]
+    runs = [run for each in papers for run in catalogue.runs(each, experiments=[at for of, at in both if of == each])]
+    return comparison.compare(select(build_table("runs", runs), where), first, second)
+
+
+def names_at(paper: str) -> dict[str, set[str]]:
+    """The names of a paper's finished runs, each a variant's or a strategy, by experiment."""
+    names: dict[str, set[str]] = defaultdict(set)
+    for row in reference.table_columns(paper, ["experiment", *comparison.NAMES]).to_pylist():
+        names[row.pop("experiment")] |= {*row.values()}
+    for run in catalogue.runs(paper, results_root()) if has_own_runs(paper) else ():
+        names[run.identity.experiment] |= {run.label, run.identity.variant, run.identity.strategy.name}
+    return names
 
 
 def check_sides(names: Sequence[str], known: set[str]) -> None:

@@ -6,10 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from pandas.testing import assert_frame_equal
 
 from repro.core import own_code
 from repro.core.errors import InputError
-from repro.records import catalogue
+from repro.records import catalogue, comparison
 from repro.records.results import compare, results
 from tests.reports.data.summaries import make
 from tests.support.cli import EXPERIMENT
@@ -169,11 +170,22 @@ def test_a_column_or_side_that_no_run_has_is_refused_before_records_are_read(tmp
         compare("dsnc", "pipe_sgd")
 
 
+def test_a_comparison_reads_the_experiments_that_have_both_sides_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    whole = comparison.compare(results("gtopk"), "wfbp", "topk")
+    read, runs = [], catalogue.runs
+    monkeypatch.setattr(catalogue, "runs", lambda *of, **only: [read.extend(only["experiments"]), runs(*of, **only)][1])
+    both = compare("wfbp", "topk", "gtopk")
+    assert len(both)
+    assert_frame_equal(both, whole, check_dtype=False)
+    assert {*read} < {run.identity.experiment for run in runs("gtopk")}
+
+
 def test_a_side_that_no_run_has_is_refused_before_tables_are_made_of_own_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     folder = tmp_path / "pipesgd" / "fig4-mnist" / "run"
     folder.mkdir(parents=True)
     write_summary(folder, make("D-Sync", "simulated") | {"variant": "mine"})
-    monkeypatch.setattr("repro.records.results.results", lambda *_: pytest.fail("the tables were made"))
+    monkeypatch.setattr("repro.records.results.build_table", lambda *_: pytest.fail("the tables were made"))
     with pytest.raises(InputError, match="mine"):
         compare("min", "dsync")

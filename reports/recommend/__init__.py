@@ -16,7 +16,7 @@ from repro.answers.pages.render import template, write_page
 from repro.answers.ranking import against, cells, form_errors
 from repro.answers.ranking.against import Compared, Contest, Emulated, Intervals
 from repro.answers.ranking.calibration import committed_calibration, kept_out
-from repro.answers.ranking.candidates import ANY, ROWS, SOURCES, SYNCHRONOUS, read_candidates, tied_names
+from repro.answers.ranking.candidates import ANY, LIGHT, ROWS, SOURCES, SYNCHRONOUS, read_candidates, tied_names
 from repro.answers.ranking.cells import Cell, Placed
 from repro.answers.ranking.in_map import describe_pays
 from repro.answers.ranking.written import read_written
@@ -60,7 +60,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "judged": files.table(judged_table(groups), "judged"),
         "winners": files.table(winners_table(right), "winners", left=["rule"]),
         "forms": files.table(forms_table(), "forms"),
-        "rule": {"rows": ROWS, "sources": SOURCES},
+        "rule": {"rows": ROWS, "sources": SOURCES, "light": LIGHT},
         "unproven": list(dict.fromkeys(each.family for each in read_candidates().values() if not each.proven)),
         "unranked": [each.label for each in read_candidates().values() if not each.ranked],
         "residuals": files.table(residuals_table(published), "residuals"),

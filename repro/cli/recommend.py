@@ -24,7 +24,7 @@ def add_commands(commands: Any) -> None:
         "--goodput", metavar="BITS", help="instead, what you measured between two machines: 9.4g, 940m"
     )
     recommend.add_argument("--transport", default="tcp", help="of the messages over the line: tcp (default) or rdma")
-    recommend.add_argument("--workers", required=True, type=int, help="GPUs that compute")
+    recommend.add_argument("--workers", type=int, default=0, help="GPUs that compute; must be given")
     recommend.add_argument(
         "--latency",
         metavar="SECONDS",
@@ -46,7 +46,7 @@ def add_commands(commands: Any) -> None:
         "--precision",
         default="fp32",
         metavar="NAME",
-        help="of that GPU's steps: fp32 (default), or mixed: fp16 or bf16",
+        help="of that GPU's steps: fp32 (default); fp16 or bf16, which are mixed precision",
     )
     recommend.add_argument("--batch", type=int, default=32, help="samples in one worker's minibatch (default 32)")
     recommend.add_argument(

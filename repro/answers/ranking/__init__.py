@@ -72,14 +72,15 @@ def answer_question(asked: Question) -> Answer:
     from repro.answers.ranking.calibration import committed_calibration
     from repro.answers.ranking.candidates import USUAL, read_candidates
     from repro.answers.ranking.gpus import memory_of
-    from repro.answers.ranking.own_runs import FITTED, Run, fit_setting
+    from repro.answers.ranking.own_runs import Run, fit_setting
 
     setting, load, known, notes = question.parse_question(asked)
     given = asked.memory_bytes
     sizes = memory_of(asked.gpu) if given is None else (parse_amount(given, "memory", SIZES),)
     usual = read_candidates()[USUAL]
     runs = [Run(seconds, usual, workers, min(workers, asked.gpus_per_node)) for seconds, workers in asked.own_runs]
-    if len(runs) >= FITTED:
-        setting, known = fit_setting(setting, known, runs)
-        load = load.with_seconds(setting.computation_s, f"fitted to {len(runs)} runs")
-    return rank_strategies(setting, load, known, sizes, notes, calibration=committed_calibration(), runs=runs)
+    setting, fitted = fit_setting(setting, known, runs)
+    if question.COMPUTATION in fitted and question.COMPUTATION not in known:
+        load = load.with_seconds(setting.computation_s, f"fitted to your run{'s' * (len(runs) > 1)}")
+    notes += question.computation_notes(setting, load)
+    return rank_strategies(setting, load, fitted, sizes, notes, calibration=committed_calibration(), runs=runs)

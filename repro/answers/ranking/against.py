@@ -25,7 +25,7 @@ class Compared:
 
     load: the form's communication over its computation. form: by the closed form alone. predicted, low, high: with
     errors of other sources, and its interval. own_run, own_low, own_high: the same with another run of its setting
-    given. formula: by hand.
+    given. formula: by hand. servers: where they are, as of a candidate.
     """
 
     setting: str
@@ -45,6 +45,7 @@ class Compared:
     own_run: float | None = None
     own_low: float | None = None
     own_high: float | None = None
+    servers: str = "machines"
 
     @property
     def ratio(self) -> float:

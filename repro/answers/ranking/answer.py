@@ -13,6 +13,7 @@ from repro.algorithms.timing.setting import Setting
 from repro.algorithms.timing.step import Step
 from repro.answers.claims.verdict import range_within_90
 from repro.answers.ranking import draws, flips, forms, memory, statistical
+from repro.answers.ranking.alone import Alone, compare_alone
 from repro.answers.ranking.calibration import Calibration
 from repro.answers.ranking.candidates import (
     ANY,
@@ -20,11 +21,10 @@ from repro.answers.ranking.candidates import (
     OFTEN,
     PAYS,
     SYNCHRONOUS,
-    USUAL,
     Candidate,
     read_candidates,
 )
-from repro.answers.ranking.own_runs import Run
+from repro.answers.ranking.own_runs import Run, added_by
 from repro.answers.ranking.statistical import Cost
 from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError
@@ -65,14 +65,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Alone:
-    """One GPU or one machine with the usual strategy: its workers, and its predicted seconds of an iteration."""
-
-    workers: int
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Answer:
     """Rows by predicted seconds, then those that are not ranked, then those that do not fit the memory; known: names of
     the inputs that are not drawn.
@@ -95,6 +87,17 @@ class Answer:
     def best(self) -> Row:
         """What to use: the simplest strategy that no other one replaces."""
         return self.ties[0]
+
+    @property
+    def fastest_named(self) -> Row:
+        """The fastest of the rows that may be named and fit the memory."""
+        return min((row for row in self.rows if row.fits and row.beaten is not None), key=lambda row: row.seconds)
+
+    @property
+    def faster_alone(self) -> Alone | None:
+        """Fewer workers that train more samples in a second than all with the strategy to use."""
+        most = max(self.alone, key=self.rate_of, default=None)
+        return most if most and self.rate_of(most) > self.samples / self.best.seconds else None
 
     @property
     def ties(self) -> list[Row]:
@@ -142,7 +145,8 @@ def rank_strategies(
         possible = [among[name].label for name in points if fits[name] and among[name].counts(ANY)]
         raise InputError(refuse_memory(load, max(sizes), min(nbytes[name] for name in compared), possible))
     chosen_points = {name: among[name] for name in points}
-    at = at_draws(chosen_points, points, setting, known, calibration, runs)
+    drawn = [*draws.drawn_settings(setting, known)]
+    at = at_draws(chosen_points, points, setting, drawn, calibration, runs)
     middle = {name: middle_error(step, setting, calibration, runs) for name, step in points.items()}
     points = {name: with_overhead(step, middle[name]) for name, step in points.items()}
     fitting_at = {name: seconds for name, seconds in at.items() if fits[name]}
@@ -158,16 +162,15 @@ def rank_strategies(
     if chosen is not None:
         return answer
     changes = flips.Changes(among, setting, fits, calibration.lead if calibration else 1 + PAYS)
+
+    def corrected(candidate: Candidate, where: Setting) -> float:
+        step = not_none(forms.closed_form_step(candidate, where))
+        return step.seconds * math.exp(middle_error(step, where, calibration, runs))
+
     fewer = sorted({1, min(setting.gpus_per_node, setting.workers)} - {setting.workers})
-    alone = [Alone(workers, alone_seconds(setting, workers, calibration, runs)) for workers in fewer]
+    best = answer.best.candidate
+    alone = [compare_alone(workers, setting, best, at[best.name], drawn, corrected) for workers in fewer]
     return replace(answer, flips=changes.find_flips(), alone=alone)
-
-
-def alone_seconds(setting: Setting, workers: int, calibration: Calibration | None, runs: Sequence[Run] = ()) -> float:
-    """The usual strategy's seconds with fewer workers."""
-    fewer = replace(setting, workers=workers)
-    step = not_none(forms.closed_form_step(read_candidates()[USUAL], fewer))
-    return step.seconds * math.exp(middle_error(step, fewer, calibration, runs))
 
 
 def refuse_memory(load: Workload, most: float, least: float, possible: Sequence[str]) -> str:
@@ -179,7 +182,7 @@ def refuse_memory(load: Workload, most: float, least: float, possible: Sequence[
     others = f"; unproven, but fits: {', '.join(possible)}" if possible else ""
     return (
         f"memory {format_gigabytes(most)}: no proven strategy fits; {batch} samples a worker need "
-        f"{format_gigabytes(least)}, {allowed} (--batch, --memory){others}"
+        f"{format_gigabytes(least)}, {allowed} (--batch, --memory){others}; not ranked here: FSDP, ZeRO, checkpointing"
     )
 
 
@@ -197,25 +200,27 @@ def with_overhead(step: Step, error: float) -> Step:
 
 
 def middle_error(step: Step, setting: Setting, calibration: Calibration | None, runs: Sequence[Run]) -> float:
-    """The error of the prediction in the middle: the user's runs', else the median of those that sources show."""
-    if runs:
-        return statistics.fmean(run.log_ratio(setting) for run in runs)
+    """The error of the prediction in the middle: that of the user's runs in such a place, else the median of those that
+    sources show."""
+    if alike := added_by(runs, setting):
+        return statistics.fmean(run.log_ratio(setting) for run in alike)
     return calibration.errors_of(step).middle if calibration else 0.0
 
 
 def at_draws(
-    among: Mapping[str, Candidate], points: Mapping[str, Step], setting: Setting, known: Sequence[str],
+    among: Mapping[str, Candidate], points: Mapping[str, Step], setting: Setting, drawn: Sequence[Setting],
     calibration: Calibration | None = None, runs: Sequence[Run] = (),
 ) -> dict[str, list[float]]:  # fmt: skip
     """Candidate -> seconds at each draw of the unknown inputs and of the errors; a pipeline's change as its lower bound
     does."""
+    runs = added_by(runs, setting)
     centre = {name: forms.closed_form_step(among[name], setting, least=True) for name in points}
-    errors = calibration.drawn(points, draws.DRAWS, shared=not runs) if calibration else {}
+    errors = calibration.drawn(points, len(drawn), shared=not runs) if calibration else {}
     seconds: dict[str, list[float]] = {name: [] for name in points}
-    for number, drawn in enumerate(draws.drawn_settings(setting, known)):
-        of_runs = statistics.fmean(run.log_ratio(drawn) for run in runs) if runs else 0.0
+    for number, where in enumerate(drawn):
+        of_runs = statistics.fmean(run.log_ratio(where) for run in runs) if runs else 0.0
         for name, point in points.items():
-            step, base = forms.closed_form_step(among[name], drawn, least=True), centre[name]
+            step, base = forms.closed_form_step(among[name], where, least=True), centre[name]
             moved = step.seconds / base.seconds if step and base else 1.0
             error = of_runs + (errors[name][number] if calibration else 0.0)
             seconds[name].append(point.seconds * moved * math.exp(error))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.algorithms.pipeline.profile import load_profile
-from repro.answers.ranking.gpus import FP32, PRECISIONS, measured_gpus, rates_of
+from repro.answers.ranking.gpus import BF16, FP32, PRECISIONS, has_bf16, measured_gpus, rates_of
 from repro.answers.ranking.links import LINKS, TRANSPORTS, Link
 from repro.core import own_code
 from repro.core.errors import InputError, unknown_name
@@ -182,7 +182,9 @@ def parse_amount(value: float | str, name: str, units: Mapping[str, float], leas
 
 
 def check_gpu(gpu: str, precision: str) -> None:
-    """InputError for a GPU that nothing is known of, with this precision."""
+    """InputError for a GPU that nothing is known of, with this precision, or that does not compute in it."""
+    if precision == BF16 and not has_bf16(gpu):
+        raise InputError(f"precision {precision}: {gpu} does not compute in it; must be fp16 or {FP32}")
     if rates_of(gpu, precision) or (precision == FP32 and devices_of(gpu)):
         return
     of_precision = [each.gpu for each in measured_gpus() if each.bits == PRECISIONS[precision]]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from repro.answers.ranking.against import PUBLISHED, Compared
-from repro.answers.ranking.candidates import OFTEN, PAYS
+from repro.answers.ranking.candidates import LIGHT, OFTEN, PAYS
 from repro.answers.ranking.written import read_written
 from repro.core import user_files
 from repro.experiment import inputs
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 FRAMEWORK = "framework"  # the name of the input
 PAIRS = 1024  # drawn to compare rows of one source
-LIGHT = 0.2  # communication, hidden or not, is little below this share of the computation
 
 
 @dataclass(frozen=True)

@@ -184,6 +184,7 @@ def _form(each: Compares) -> Compared:
         rate,
         rate,
         rate,
+        servers=each.candidate.servers,
     )
 
 

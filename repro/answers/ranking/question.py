@@ -32,11 +32,9 @@ def parse_question(asked: Question) -> tuple[Setting, Workload, list[str], list[
     elif asked.gpu is not None:
         load, spread = on_gpu(asked.gpu, asked.precision, asked.model, asked.batch, load)
         kept = load.activations * PRECISIONS[asked.precision] / PRECISIONS[FP32]
-        load = replace(load, precision=asked.precision, activations=kept)
+        load = replace(load, gpu=asked.gpu, precision=asked.precision, activations=kept)
         if spread:
             links[COMPUTATION] = spread
-            low, high = (spread.at(0.5) / spread.at(end) for end in (1, 0))
-            notes.append(f"The computation on this GPU is drawn, {low:.2g} to {high:.2g} of that; give step-ms.")
     elif ":" in asked.model and not load.timed:
         load = workload.timed_here(asked.model, asked.batch, asked.shape, load)
         if not torch.cuda.is_available():
@@ -49,10 +47,6 @@ def parse_question(asked: Question) -> tuple[Setting, Workload, list[str], list[
         device = cluster_entries()["device"]
         seconds = load.flops / (device["peak_flops"] * device["utilisation"])
         load = load.with_seconds(seconds, "")
-        notes.append(
-            f"The computation is not given: {seconds * 1e3:.3g} ms are the middle of a wide range; step-ms or gpu "
-            "narrows the intervals."
-        )
     if asked.latency is not None or (asked.in_one_machine and asked.gpus_per_node > 1):
         known.append("alpha")
     if asked.in_one_machine and asked.gpus_per_node > 1:
@@ -68,6 +62,17 @@ def parse_question(asked: Question) -> tuple[Setting, Workload, list[str], list[
         coarsen_profile(load.profile),
     )  # fmt: skip
     return setting.with_entries(**link_entries(asked, links_of(asked))), load, known, notes
+
+
+def computation_notes(setting: Setting, load: Workload) -> list[str]:
+    """What to know of a computation that is not given."""
+    if COMPUTATION in setting.links:
+        spread = setting.links[COMPUTATION]
+        low, high = (spread.at(0.5) / spread.at(end) for end in (1, 0))
+        return [f"The computation on this GPU is drawn, {low:.2g} to {high:.2g} of that; give step-ms."]
+    if not load.timed:
+        return ["The computation is not given: it is the middle of a wide range; step-ms or gpu narrows the intervals."]
+    return []
 
 
 def links_of(asked: Question) -> dict[str, Quantiles]:
@@ -104,7 +109,9 @@ def on_gpu(gpu: str, precision: str, model: str, batch: int, load: Workload) -> 
     own = [each.per_s for each in measured if each.model == model]
     if own:
         seconds = batch / statistics.median(own)
-        return load.with_seconds(seconds, f"published for {gpu}, {precision}, {len(own)} times"), _spread(own)
+        return load.with_seconds(
+            seconds, f"published for {gpu} in {PRECISIONS[precision]} bits, {len(own)} times"
+        ), _spread(own)
     known = devices_of(gpu) if precision == FP32 else {}
     for bed in _testbeds_of(model):
         if "iteration_s" in (device := known.get(bed, {})):
@@ -119,7 +126,7 @@ def on_gpu(gpu: str, precision: str, model: str, batch: int, load: Workload) -> 
     rate = statistics.median(rates)
     kind = "matrix products" if load.products else "convolutions"
     of = f"other models of {kind}" if alike != measured else "other models" if measured else "its testbeds"
-    source = f"estimated for {gpu}, {precision}: {rate / 1e12:.2g} TFLOP/s, as of {of}"
+    source = f"estimated for {gpu} in {PRECISIONS[precision]} bits: {rate / 1e12:.2g} TFLOP/s, as of {of}"
     return load.with_seconds(load.flops / rate, source), _spread([min(rates) / APART, rate, max(rates) * APART])
 
 

@@ -42,7 +42,8 @@ def scale_workload(model: str, stored: dict[str, Any], batch: int) -> Workload:
     profile = Profile(model, batch, "", layers, None, None, "estimated", stored["input_bytes"] * batch)
     fixed, each = stored["activations"]
     matrices = tuple((rows, columns) for rows, columns in stored["matrices"])
-    return Workload(profile, stored["flops"] * batch, matrices, fixed + each * batch, stored["products"])
+    return Workload(profile, stored["flops"] * batch, matrices, fixed + each * batch, stored["products"],
+                    words=stored["words"])  # fmt: skip
 
 
 def store_workload(model: str) -> dict[str, Any]:
@@ -63,6 +64,7 @@ def store_workload(model: str) -> dict[str, Any]:
         "activations": affine(two.activations, three.activations),
         "matrices": two.matrices,
         "products": two.products,
+        "words": two.words,
     }
 
 

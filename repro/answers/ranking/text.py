@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from repro.algorithms.timing.setting import Setting
 from repro.answers.ranking import draws
-from repro.answers.ranking.answer import Alone, Answer, Row, format_gigabytes
-from repro.answers.ranking.candidates import BETTER, PAYS, ROWS, SYNCHRONOUS, USUAL, read_candidates
+from repro.answers.ranking.amounts import format_bits, format_ms, format_rate
+from repro.answers.ranking.answer import Answer, Row, format_gigabytes
+from repro.answers.ranking.candidates import BETTER, ROWS, SYNCHRONOUS, USUAL, read_candidates
+from repro.answers.ranking.decision import count_of, format_decision, format_machines
 from repro.answers.ranking.flips import Flip
 from repro.answers.ranking.form_errors import SHARE, WITHIN
-from repro.answers.ranking.gpus import FP32
 from repro.answers.ranking.links import GOODPUT, INSIDE
 from repro.core.input_names import describe_names
 
@@ -33,7 +32,6 @@ PARTS = {
     "overhead": "added",
 }
 MOST_ROWS = 8
-MOST_TIES = 2
 MISSING = (
     "FSDP is not ranked: its sharded weights, gathered layer by layer, have no form here; look there if the model and "
     "its optimizer do not fit one GPU.",
@@ -43,9 +41,9 @@ MISSING = (
     "only within NVLink.",
 )
 MEASURE = (
-    "Measure goodput: the bus bandwidth of nccl-tests' `all_reduce_perf -b 64M -e 64M` over two machines, or the sum "
-    "of `iperf3 -c HOST -P 4 -t 10`; give it as --goodput. Or give an iteration of your own run with DDP: --measured "
-    "412ms@8."
+    "Measure goodput: the bus bandwidth of nccl-tests' `all_reduce_perf -b 64M -e 64M` over two machines with one GPU "
+    "each (with several, NCCL's tree between two machines shows up to twice the network), or the sum of `iperf3 -c "
+    "HOST -P 4 -t 10`; give it as --goodput. Or give an iteration of your own run with DDP: --measured 412ms@8."
 )
 
 
@@ -61,127 +59,13 @@ def format_answer(answer: Answer, every_row: bool = False) -> str:
         elif row.candidate.keeps != SYNCHRONOUS:
             lines.append("  What that costs in iterations was not measured here.")
     lines += ["", *change_lines(answer)]
-    lines += ["", *legend_lines(answer), *MISSING, *([MEASURE] if answer.setting.uses_network else [])]
+    lines += [
+        "",
+        *legend_lines(answer, shown_rows(answer, every_row)),
+        *MISSING,
+        *([MEASURE] if answer.setting.uses_network else []),
+    ]
     return "\n".join(lines)
-
-
-def format_decision(answer: Answer) -> str:
-    """What to do and what it reaches, what was assumed, the nearest bandwidths at which that changes, and what may be
-    faster; a line each."""
-    words = [
-        format_use(answer),
-        format_assumed(answer),
-        format_ties(answer),
-        format_changes(answer),
-        format_promising(answer),
-    ]
-    if accumulated := faster_if_larger(answer):
-        words.append(
-            f"Gradients accumulated over {accumulated.candidate.accumulate} minibatches, which is a larger batch, take "
-            f"{accumulated.seconds / answer.best.seconds:.0%} of the time a minibatch."
-        )
-    return "\n".join(filter(None, words))
-
-
-def format_use(answer: Answer) -> str:
-    """The strategy to use and its throughput beside that of fewer workers; first to stay there, if that is faster."""
-    best, setting = answer.best, answer.setting
-    rate = answer.samples / best.seconds
-    ends = f"{format_rate(answer.samples / best.high_s)} to {format_rate(answer.samples / best.low_s)}"
-    here = f"{best.candidate.label} on {format_machines(setting)}"
-    faster = max(answer.alone, key=answer.rate_of, default=None)
-    if faster and answer.rate_of(faster) > rate:
-        most = answer.rate_of(faster)
-        return (
-            f"Stay on {format_alone(answer, faster)}: {format_rate(most)} samples/s. {here} reaches "
-            f"{format_rate(rate)} ({ends}), {rate / most:.2g} of that."
-        )
-    ratios = [
-        f"{rate / answer.rate_of(each):.3g} times {format_alone(answer, each)} ({format_rate(answer.rate_of(each))})"
-        for each in answer.alone
-    ]
-    return f"Use {here}: {format_rate(rate)} samples/s ({ends}){''.join(f', {ratio}' for ratio in ratios)}."
-
-
-def format_alone(answer: Answer, alone: Alone) -> str:
-    return "one GPU" if alone.workers == 1 else format_machines(replace(answer.setting, workers=alone.workers))
-
-
-def format_assumed(answer: Answer) -> str:
-    """The minibatch and the precision, with the options that change them; and which size of the GPU it needs."""
-    load, words = answer.load, []
-    if load.profile.batch:
-        words.append(f"{load.profile.batch} samples a worker (--batch)")
-    if load.precision == FP32:
-        words.append("fp32, with TF32 products where a GPU has them (--precision bf16: mixed precision)")
-    elif load.precision:
-        words.append(f"{load.precision} mixed precision (--precision)")
-    elif not load.timed:
-        words.append("no GPU (--gpu A100 --precision bf16, or --step-ms)")
-    short, needed = [size for size in answer.sizes if size < answer.best.memory], format_gigabytes(answer.best.memory)
-    memory = f" It needs {needed} of memory, which the GPU of {format_gigabytes(min(short))} lacks." if short else ""
-    return f"Assumed: {', '.join(words)}.{memory}" if words else memory.strip()
-
-
-def format_promising(answer: Answer) -> str:
-    """What pays by its form, but may not be named."""
-    parts = [
-        f"{row.candidate.label} ({row.candidate.keeps} updates{'' if row.candidate.proven else ', unproven'}) "
-        f"{row.seconds / answer.best.seconds:.0%}"
-        for row in answer.promising
-    ]
-    return f"Promising, of the time of {answer.best.candidate.label}: {'; '.join(parts)}." if parts else ""
-
-
-def faster_if_larger(answer: Answer) -> Row | None:
-    """The fastest strategy with several minibatches an update, if it pays; None if there is none."""
-    rows = [row for row in answer.rows if row.candidate.keeps == "larger" and row.candidate.ranked and row.fits]
-    least = (1 - PAYS) * answer.best.seconds
-    return min((row for row in rows if row.seconds <= least), key=lambda row: row.seconds, default=None)
-
-
-def format_machines(setting: Setting) -> str:
-    """Where the workers are."""
-    gpus = min(setting.gpus_per_node, setting.workers)
-    return f"{_count(setting.machines, 'machine')} of {_count(gpus, 'GPU')}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{'one' if number == 1 else number} {noun}{'s' * (number > 1)}"
-
-
-def format_changes(answer: Answer) -> str:
-    """The nearest bandwidths at which another strategy is to be used, as far as such a line may deliver them."""
-    if not answer.setting.uses_network:
-        return ""
-    here = 8 / answer.setting.testbed.beta_s_per_byte
-    labels = {name: each.label for name, each in read_candidates().items()}
-    goodput = answer.setting.links.get(GOODPUT)
-    slowest, fastest = (8 / goodput.at(1), 8 / goodput.at(0)) if goodput else (0, math.inf)
-    by_bits = [flip for flip in answer.flips if flip.what == "bandwidth" and slowest <= flip.at <= fastest]
-    below = [("below", flip.at, flip.before) for flip in by_bits if flip.at <= here][-1:]
-    above = [("above", flip.at, flip.after) for flip in by_bits if flip.at > here][:1]
-    changes = [
-        f"{side} {format_bits(at)} of goodput {labels[name]} is worth using"
-        for side, at, name in below + above
-        if name != answer.best.candidate.name
-    ]
-    text = f"{', '.join(changes)}: measure yours (last line)."
-    return text[0].upper() + text[1:] if changes else ""
-
-
-def format_ties(answer: Answer) -> str:
-    """A sentence about the strategies that are as good as the best; "" if there is none."""
-    best, *others = answer.ties
-    if not others:
-        return ""
-    nearest = sorted(others, key=lambda row: row.seconds)[:MOST_TIES]
-    more = f" and {len(others) - MOST_TIES} more" if len(others) > MOST_TIES else ""
-    names = "; ".join(row.candidate.label for row in nearest)
-    return (
-        f"A tie: {best.candidate.label} is the simplest to use; none is 5 % faster in three of four draws "
-        f"({names}{more})."
-    )
 
 
 def describe_setting(answer: Answer) -> str:
@@ -191,8 +75,9 @@ def describe_setting(answer: Answer) -> str:
     late = f"; one worker is late by {setting.late:.0%} of that in each iteration" if setting.late else ""
     return (
         f"{load.profile.model}: {load.parameters / 1e6:.3g} million parameters, "
-        f"{setting.nbytes / 1e6:.3g} MB of gradients; {load.profile.batch or '?'} samples a worker; "
-        f"{_count(setting.workers, 'worker')}, {format_machines(setting)}; "
+        f"{setting.nbytes / 1e6:,.{0 if setting.nbytes >= 1e8 else 1}f} MB of gradients; "
+        f"{load.profile.batch or '?'} samples a worker; "
+        f"{count_of(setting.workers, 'worker')}, {format_machines(setting)}; "
         f"{describe_links(answer)}.\nForward and backward pass: {timed}{late}."
     )
 
@@ -227,16 +112,11 @@ def format_advice(row: Row, answer: Answer) -> str:
     )
 
 
-def format_rate(samples_per_s: float) -> str:
-    return f"{samples_per_s:,.0f}" if samples_per_s >= 100 else f"{samples_per_s:.3g}"
-
-
 def format_table(answer: Answer, every_row: bool) -> str:
     """The best rows, the recommended ones and the usual one; or all."""
     from tabulate import tabulate
 
-    named = {row.candidate.name for row in (answer.best, *answer.promising)} | {USUAL}
-    shown = [row for n, row in enumerate(answer.rows) if every_row or n < MOST_ROWS or row.candidate.name in named]
+    shown = shown_rows(answer, every_row)
     columns: dict[str, Callable[[Row], str]] = {
         "strategy": lambda row: row.candidate.label,
         "ms": lambda row: format_ms(row.seconds),
@@ -263,6 +143,11 @@ def format_table(answer: Answer, every_row: bool) -> str:
     return text
 
 
+def shown_rows(answer: Answer, every_row: bool) -> list[Row]:
+    named = {row.candidate.name for row in (answer.best, *answer.promising)} | {USUAL}
+    return [row for n, row in enumerate(answer.rows) if every_row or n < MOST_ROWS or row.candidate.name in named]
+
+
 def format_fastest(row: Row) -> str:
     """The share of the draws in which it is the fastest, or why it has none."""
     if not row.candidate.ranked:
@@ -277,18 +162,18 @@ def format_iterations(row: Row) -> str:
     return row.cost.short if row.cost else "not measured"
 
 
-def legend_lines(answer: Answer) -> list[str]:
+def legend_lines(answer: Answer, shown: Sequence[Row]) -> list[str]:
     unknown = ", ".join(assumed_lines(answer))
     return [
         "Comp., comm., codec, late, added (by frameworks and clusters): shares of the iteration that nothing hides. "
-        "Memory: of the rank with the most. "
+        "Memory: of the rank with the most. Times with several minibatches an update are of one minibatch. "
         "Iterations: to a target over synchronous SGD's, measured by this project on smaller models; not in the times.",
         f"Predictions are closed forms, within {WITHIN:.0%} of simulations in {SHARE:.0%} of random settings. "
         f"Intervals: 90 % of {draws.DRAWS} draws of what is not given ({unknown or 'nothing'}) and of how far "
         f"predictions were off ({answer.errors}).",
         f"Unproven: its family has fewer than {ROWS} published measurements to judge intervals on, so it is not named "
         "as the one to use. The times of codecs are assumed.",
-        *(f"{row.candidate.label}: {row.candidate.note}." for row in answer.rows if row.candidate.note),
+        *(f"{row.candidate.label}: {row.candidate.note}." for row in shown if row.candidate.note),
         *(
             f"{row.candidate.label} is not ranked: {row.candidate.form_error or 'its form is not checked yet'}."
             for row in answer.rows
@@ -325,14 +210,6 @@ def format_place(flip: Flip) -> str:
 def format_share(row: Row, name: str) -> str:
     part = row.step.phases.get(name, 0.0) / row.seconds
     return f"{part:.0%}" if part >= 0.005 else ""
-
-
-def format_ms(seconds: float) -> str:
-    return f"{1e3 * seconds:,.0f}" if seconds >= 0.1 else f"{1e3 * seconds:.3g}"
-
-
-def format_bits(rate: float) -> str:
-    return f"{rate / 1e9:.3g} Gbit/s" if rate > 0.9995e9 else f"{rate / 1e6:.3g} Mbit/s"
 
 
 def plain_answer(answer: Answer) -> dict[str, Any]:

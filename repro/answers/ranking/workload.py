@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import statistics
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -10,9 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import nn
+from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from repro import data, models
@@ -43,7 +46,9 @@ class Workload:
     activations  bytes that a forward pass keeps for the backward pass
     products     whether most of its FLOPs are in matrix products, not in convolutions
     timed        the source of the seconds; "": they are unknown
-    precision    of the step, if the seconds are a GPU's with published steps
+    words        of a sample; 0: its values are no words
+    gpu          with published steps, if the seconds are its
+    precision    of those steps
     """
 
     profile: Profile
@@ -52,6 +57,8 @@ class Workload:
     activations: float
     products: bool = False
     timed: str = ""
+    words: int = 0
+    gpu: str = ""
     precision: str = ""
 
     @property
@@ -176,6 +183,7 @@ def _traced(module: nn.Module, name: str, batch: int, samples: _Samples) -> Work
     with (
         FlopCounterMode(display=False) as counter,
         _recorded(module, counter) as parts,
+        patch.object(functional, plain_attention.__name__, fused_attention),
         count_saved(module.parameters()) as activations,
     ):
         module(x)
@@ -199,7 +207,30 @@ def _traced(module: nn.Module, name: str, batch: int, samples: _Samples) -> Work
     convolved = sum(count for operation, count in operations.items() if "convolution" in str(operation))
     products = 2 * convolved < counter.get_total_flops()
     profile = Profile(name, batch, "", tuple(layers), None, None, "estimated", tensor_bytes(x) * scale)
-    return Workload(profile, flops, matrices, activations.nbytes * scale, products)
+    words = math.prod(samples.shape) if samples.words else 0
+    return Workload(profile, flops, matrices, activations.nbytes * scale, products, words=words)
+
+
+plain_attention = functional.scaled_dot_product_attention
+
+
+class _FusedAttention(torch.autograd.Function):
+    """What fused kernels of attention keep for the backward pass, which nothing here executes: not the scores."""
+
+    @staticmethod
+    def forward(ctx: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, more: Any) -> torch.Tensor:
+        out = plain_attention(query, key, value, **more)
+        ctx.save_for_backward(query, key, value, out)
+        return out
+
+
+def fused_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, **more: Any,
+) -> torch.Tensor:  # fmt: skip
+    """PyTorch's attention as it is on a GPU (FlashAttention); on other devices it keeps the scores of all pairs."""
+    options = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal} | more
+    return _FusedAttention.apply(query, key, value, options)  # type: ignore[no-any-return]
 
 
 class _Part:

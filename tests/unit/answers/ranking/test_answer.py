@@ -12,6 +12,7 @@ from repro.answers.ranking import (
     answer,
     answer_question,
     candidates,
+    decision,
     flips,
     forms,
     question,
@@ -61,23 +62,24 @@ def rows_of(seconds):
 
 
 def test_a_strategy_replaces_a_simpler_one_only_if_it_pays_in_most_draws():
-    sure = rows_of({"ddp": (1.1, 1.1), "ps": (1.0, 1.0)})
-    unsure = rows_of({"ddp": (1.1, 1.0), "ps": (1.0, 1.0)})
-    small = rows_of({"ddp": (1.04, 1.04), "ps": (1.0, 1.0)})
-    assert [one.best.candidate.name for one in (sure, unsure, small)] == ["ps", "ddp", "ddp"]
+    sure = rows_of({"ddp": (1.1, 1.1), "horovod": (1.0, 1.0)})
+    unsure = rows_of({"ddp": (1.1, 1.0), "horovod": (1.0, 1.0)})
+    small = rows_of({"ddp": (1.04, 1.04), "horovod": (1.0, 1.0)})
+    assert [one.best.candidate.name for one in (sure, unsure, small)] == ["horovod", "ddp", "ddp"]
 
 
 def test_a_tie_names_the_simplest_and_then_the_others():
-    tied = rows_of({"layerwise": (1.0, 1.0), "ps": (1.01, 1.01), "ddp": (1.02, 1.02), "ps_single": (2.0, 2.0)})
-    assert [row.candidate.name for row in tied.ties] == ["ddp", "layerwise", "ps"]
-    words = text.format_decision(tied)
-    assert "A tie" in words and "(allreduce, layer by layer; sharded server, layer by layer)" in words
+    seconds = {"layerwise": (1.0, 1.0), "horovod": (1.01, 1.01), "ddp": (1.02, 1.02), "allreduce": (2.0, 2.0)}
+    tied = rows_of(seconds)
+    assert [row.candidate.name for row in tied.ties] == ["ddp", "horovod", "layerwise"]
+    words = decision.format_decision(tied)
+    assert "A tie" in words and "(allreduce, layer by layer; Horovod)" in words
 
 
-@pytest.mark.parametrize("other", ["topk", "gpipe"])
+@pytest.mark.parametrize("other", ["topk", "gpipe", "ps"])
 def test_a_strategy_that_changes_the_updates_or_is_unproven_never_leads(other):
     ranked = rows_of({"ddp": (1.0, 1.0), other: (0.1, 0.1)})
-    first, *rest = text.format_decision(ranked).splitlines()
+    first, *rest = decision.format_decision(ranked).splitlines()
     assert "DDP on 8 machines of one GPU" in first
     assert f"{read_candidates()[other].label} (" in rest[-1] and "unproven) 10%" in rest[-1]
 
@@ -85,10 +87,27 @@ def test_a_strategy_that_changes_the_updates_or_is_unproven_never_leads(other):
 def test_fewer_workers_are_advised_where_they_are_faster():
     """The ring's first message takes ten times as long as the computation of one worker."""
     slow, fast = (
-        text.format_decision(answer.rank_strategies(setting(8, bits), LOAD, ["computation"])) for bits in (1e8, 1e12)
+        decision.format_decision(answer.rank_strategies(setting(8, bits), LOAD, ["computation"]))
+        for bits in (1e8, 1e12)
     )
-    assert slow.startswith("Stay on one GPU: ") and "DDP on 8 machines of one GPU reaches" in slow
+    assert slow.startswith("Stay on one GPU (") and "8 machines of one GPU reach with this batch: DDP" in slow
     assert fast.startswith("Use DDP on 8 machines of one GPU: ") and "times one GPU (" in fast
+
+
+def test_more_workers_are_worth_it_from_the_goodput_and_the_batch_that_are_said():
+    def alone(bits):
+        return answer.rank_strategies(setting(8, bits), LOAD, ["computation"]).alone[0]
+
+    def all_s(bits, minibatches=1):
+        ddp = read_candidates()["ddp"].model_copy(update={"accumulate": minibatches})
+        return forms.closed_form_step(ddp, setting(8, bits)).seconds
+
+    border = alone(1e10).pays_from
+    assert all_s(1.01 * border) < 8 * alone(1e10).seconds < all_s(0.99 * border)
+    bits, most = border / 3, 8 * alone(border / 3).seconds
+    assert all_s(bits, alone(bits).minibatches) * alone(bits).gain == pytest.approx(most)
+    assert alone(bits).gain > 1.05 > most / all_s(bits, alone(bits).minibatches // 2)
+    assert alone(border / 1000).minibatches is None
 
 
 def test_a_border_does_not_depend_on_where_it_is_looked_for():
@@ -108,12 +127,12 @@ def test_the_memory_of_a_gpu_names_the_largest_batch():
     with pytest.raises(
         InputError, match=r"memory 80\.0G: no proven strategy fits; .* the largest batch that fits is (\d+)"
     ) as e:
-        asked(64)
+        asked(128)
     largest = int(re.search(r"that fits is (\d+)", str(e.value))[1])
     assert asked(largest).best.fits
     with pytest.raises(InputError, match=f"that fits is {largest} "):
         asked(largest + 1)
-    assert "which the GPU of 40.0G lacks" in text.format_decision(asked(largest))
+    assert "which the GPU of 40.0G lacks" in decision.format_decision(asked(largest))
     assert asked(2 * largest, "bf16").best.fits
 
 
@@ -143,5 +162,5 @@ def test_a_strategy_whose_form_is_not_good_enough_is_shown_but_not_ranked(form_e
     ranked = rows_of({"ddp": (1.0, 1.0), "gpipe": (0.1, 0.1), "ps": (0.1, 0.1)})
     assert [row.candidate.name for row in ranked.ties] == ["ddp"]
     assert text.format_table(ranked, every_row=True).count("unranked") == 2
-    legend = "\n".join(text.legend_lines(ranked))
+    legend = "\n".join(text.legend_lines(ranked, ranked.rows))
     assert "GPipe is not ranked: its form is within 5% of its simulation in 50% of 200 random settings" in legend

@@ -61,9 +61,9 @@ def test_runs_that_no_candidate_represents_have_no_row(run):
 
 
 def test_a_contest_is_between_strategies_in_one_place():
-    rows = [row("ddp", 1.0, 1.0), row("ps", 2.0, 0.9), row("topk", 2.05, 3.0)]
+    rows = [row("ddp", 1.0, 1.0), row("layerwise", 2.0, 0.9), row("topk", 2.05, 3.0)]
     (contest,) = find_contests([*rows, replace(rows[0], setting="of 8 workers")])
-    assert contest.fastest.candidate == "ddp" and contest.named.candidate == "ps" and not contest.right
-    assert sorted(contest.pairs) == [False, True]  # ps and topk tie as emulated
+    assert contest.fastest.candidate == "ddp" and contest.named.candidate == "layerwise" and not contest.right
+    assert sorted(contest.pairs) == [False, True]  # layerwise and topk tie as emulated
     (exact,) = find_contests(rows, SYNCHRONOUS)
     assert len(exact.rows) == 2

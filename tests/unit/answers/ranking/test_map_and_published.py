@@ -105,14 +105,14 @@ def test_an_interval_is_judged_by_its_width_and_by_what_is_outside():
 
 
 def test_of_simulated_strategies_that_tie_the_simplest_is_named(monkeypatch):
-    cell = Cell(1.0, 1.0, 4, 0.0, SYNCHRONOUS, "ps", 1.0, "ddp", 0.02)
-    times, base, lead = {"ps": 1.0, "ddp": 1.0 + BETTER / 2}, maps.of_model(), committed_calibration().lead
+    cell = Cell(1.0, 1.0, 4, 0.0, SYNCHRONOUS, "layerwise", 1.0, "ddp", 0.02)
+    times, base, lead = {"layerwise": 1.0, "ddp": 1.0 + BETTER / 2}, maps.of_model(), committed_calibration().lead
     monkeypatch.setattr(maps.forms, "simulate_seconds", lambda one, where: (times[one.name], 0))
     found = maps.simulate_cell(base, lead, cell)
-    assert (found.best, found.second, found.agrees, found.margin) == ("ddp", "ps", False, 0.0)
+    assert (found.best, found.second, found.agrees, found.margin) == ("ddp", "layerwise", False, 0.0)
     times["ddp"] = 2.0
     found = maps.simulate_cell(base, lead, cell)
-    assert (found.best, found.second, found.agrees, found.margin) == ("ps", "ddp", True, pytest.approx(1.0))
+    assert (found.best, found.second, found.agrees, found.margin) == ("layerwise", "ddp", True, pytest.approx(1.0))
 
 
 def test_a_border_has_its_strategies_and_where_it_lies():

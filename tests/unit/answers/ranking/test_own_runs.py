@@ -77,3 +77,24 @@ def test_three_own_runs_fit_the_step_the_goodput_and_what_is_added(gpus):
     assert max(ratios) - min(ratios) < 0.05
     predicted = seconds("ddp", fitted) * math.exp(sum(ratios) / 3)
     assert predicted == pytest.approx(1.1 * seconds("ddp", truth), rel=0.05)
+
+
+def test_a_run_in_one_machine_tells_the_computation_and_nothing_of_the_network():
+    where, _, known, _ = question.parse_question(Question("resnet50", "10g", 32, gpus_per_node=4, intra=100))
+    ddp = read_candidates()["ddp"]
+    run = own_runs.Run(seconds("ddp", replace(where.slower(1.5), workers=4)), ddp, 4, 4)
+    fitted, known = own_runs.fit_setting(where, known, [run])
+    assert fitted.computation_s == pytest.approx(1.5 * where.computation_s, rel=0.05)
+    assert "computation" in known and "goodput" not in known and not own_runs.added_by([run], fitted)
+
+
+def test_nothing_is_added_to_a_run_of_one_worker():
+    """Three runs of which those of several workers take twice as long as predicted: one worker's is the computation."""
+    where, _, known, _ = question.parse_question(Question("resnet50", None, 16, goodput="5g"))
+    ddp = read_candidates()["ddp"]
+    runs = [
+        own_runs.Run(by * seconds("ddp", replace(where, workers=workers)), ddp, workers)
+        for workers, by in ((1, 1.0), (2, 1.5), (4, 1.5))
+    ]
+    fitted, _ = own_runs.fit_setting(where, known, runs)
+    assert fitted.computation_s == pytest.approx(where.computation_s, rel=0.02)

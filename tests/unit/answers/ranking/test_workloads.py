@@ -121,3 +121,9 @@ def test_a_class_that_needs_arguments_names_them(tmp_path):
     file.write_text("from torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self, wide, classes=2): ...\n")
     with pytest.raises(InputError, match=r"needs_arguments.py:Net: has no default for wide; must need no arguments"):
         recommend(f"{file}:Net", "1g", 4)
+
+
+def test_attention_keeps_no_scores_for_the_backward_pass():
+    """As fused kernels do: what it keeps grows with the words, not with their pairs."""
+    short, long = (workload.workload_of("gpt2", 2, (words,)) for words in (256, 512))
+    assert long.activations == pytest.approx(2 * short.activations, rel=0.01) and long.words == 512

@@ -75,7 +75,8 @@ def format_stay(answer: Answer, alone: Alone) -> str:
             f": {format_rate(alone.gain * most)}, {alone.gain:.3g} times that"
         )
     at = f"At {format_bits(8 / setting.testbed.beta_s_per_byte)} of goodput " if setting.uses_network else "Here "
-    named = [best] if answer.fastest_named is best else [best, answer.fastest_named]
+    fastest = answer.fastest_named
+    named = [best, *([fastest] if fastest.seconds <= (1 - PAYS) * best.seconds else [])]
     reached = "; ".join(f"{row.candidate.label} {format_reached(answer, row)}" for row in named)
     batch = answer.load.profile.batch or "?"
     return (

@@ -57,15 +57,15 @@ def fit_setting(setting: Setting, known: Collection[str], runs: Sequence[Run]) -
     measured over predicted seconds should be alike (within NOISE), their mean small (within ADDED), the values too.
     Nothing is added to a run of one worker.
     """
-    from scipy.optimize import least_squares
-    from scipy.stats import norm
-
     shown = (COMPUTATION, GOODPUT, INSIDE) if len(runs) >= FITTED else (COMPUTATION,)
     runs = runs if len(runs) >= FITTED else [run for run in runs if not run.uses_network]
     unknown = draws.assumed_inputs(known, setting)
     fitted = {name: unknown[name] for name in shown if name in unknown}
     if not fitted or not runs:
         return setting, [*known]
+    from scipy.optimize import least_squares
+    from scipy.stats import norm
+
     several = np.array([run.workers > 1 for run in runs])
 
     def at(values: np.ndarray) -> Setting:

@@ -11,11 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import nn
-from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from repro import data, models
@@ -26,6 +24,7 @@ from repro.algorithms.pipeline.shapes import count_saved
 from repro.algorithms.timing.setting import slow_profile
 from repro.answers.ranking import published_models
 from repro.answers.ranking.arguments import check_model
+from repro.answers.ranking.attention import attention_is_fused
 from repro.core import own_code
 from repro.core.errors import InputError
 from repro.data.base import WORD_KINDS
@@ -183,7 +182,7 @@ def _traced(module: nn.Module, name: str, batch: int, samples: _Samples) -> Work
     with (
         FlopCounterMode(display=False) as counter,
         _recorded(module, counter) as parts,
-        patch.object(functional, plain_attention.__name__, fused_attention),
+        attention_is_fused(),
         count_saved(module.parameters()) as activations,
     ):
         module(x)
@@ -209,28 +208,6 @@ def _traced(module: nn.Module, name: str, batch: int, samples: _Samples) -> Work
     profile = Profile(name, batch, "", tuple(layers), None, None, "estimated", tensor_bytes(x) * scale)
     words = math.prod(samples.shape) if samples.words else 0
     return Workload(profile, flops, matrices, activations.nbytes * scale, products, words=words)
-
-
-plain_attention = functional.scaled_dot_product_attention
-
-
-class _FusedAttention(torch.autograd.Function):
-    """What fused kernels of attention keep for the backward pass, which nothing here executes: not the scores."""
-
-    @staticmethod
-    def forward(ctx: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, more: Any) -> torch.Tensor:
-        out = plain_attention(query, key, value, **more)
-        ctx.save_for_backward(query, key, value, out)
-        return out
-
-
-def fused_attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None, dropout_p: float = 0.0,
-    is_causal: bool = False, **more: Any,
-) -> torch.Tensor:  # fmt: skip
-    """PyTorch's attention as it is on a GPU (FlashAttention); on other devices it keeps the scores of all pairs."""
-    options = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal} | more
-    return _FusedAttention.apply(query, key, value, options)  # type: ignore[no-any-return]
 
 
 class _Part:

@@ -43,12 +43,16 @@ def results(paper: str | None = None, where: Where = (), table: str = "runs") ->
         shown = [(origin, run) for origin, run in cut_off if experiment in ("", run.identity.experiment)]
         return select_rows(unfinished_table(shown), where)
     check_columns(where, table, papers)
-    runs = [run for each in papers for run in catalogue.runs(each)]
-    if experiment:
-        if experiment not in (known := {run.identity.experiment for run in runs}):
-            raise unknown_name(f"experiment of {name} with results", experiment, known)
-        runs = [run for run in runs if run.identity.experiment == experiment]
-    return select(build_table(table, runs), where)
+    if experiment and experiment not in (known := experiments_of(name)):
+        raise unknown_name(f"experiment of {name} with results", experiment, known)
+    only = [experiment] if experiment else None
+    return select(build_table(table, [run for each in papers for run in catalogue.runs(each, None, only)]), where)
+
+
+def experiments_of(paper: str) -> set[str]:
+    """The experiments of a paper with finished runs, without reading the records."""
+    published = reference.column_values(paper, ["experiment"])
+    return published | {folder.parent.name for folder in run_folders(results_root(), paper)}
 
 
 def select(table: pd.DataFrame, where: Sequence[Condition]) -> pd.DataFrame:

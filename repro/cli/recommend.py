@@ -24,7 +24,7 @@ def add_commands(commands: Any) -> None:
         "--goodput", metavar="BITS", help="instead, what you measured between two machines: 9.4g, 940m"
     )
     recommend.add_argument("--transport", default="tcp", help="of the messages over the line: tcp (default) or rdma")
-    recommend.add_argument("--workers", type=int, default=0, help="GPUs that compute; must be given")
+    recommend.add_argument("--workers", type=int, help="GPUs that compute; must be given")
     recommend.add_argument(
         "--latency",
         metavar="SECONDS",
@@ -166,6 +166,8 @@ def cmd_recommend(args: argparse.Namespace) -> None:
     from repro.answers.ranking import answer_question
     from repro.answers.ranking.arguments import Question
 
+    if args.workers is None:
+        raise InputError("recommend needs --workers, the number of GPUs that compute")
     asked = Question(
         args.model, args.bandwidth, args.workers, args.goodput, args.transport, args.latency, args.gpus_per_node,
         args.intra, args.step_ms, args.gpu, args.batch, args.imbalance, args.memory, _shape(args.input),

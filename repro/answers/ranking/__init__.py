@@ -72,15 +72,20 @@ def answer_question(asked: Question) -> Answer:
     from repro.answers.ranking.calibration import committed_calibration
     from repro.answers.ranking.candidates import USUAL, read_candidates
     from repro.answers.ranking.gpus import memory_of
-    from repro.answers.ranking.own_runs import Run, fit_setting
+    from repro.answers.ranking.own_runs import Run, check_runs, fit_setting
 
     setting, load, known, notes = question.parse_question(asked)
     given = asked.memory_bytes
     sizes = memory_of(asked.gpu) if given is None else (parse_amount(given, "memory", SIZES),)
     usual = read_candidates()[USUAL]
-    runs = [Run(seconds, usual, workers, min(workers, asked.gpus_per_node)) for seconds, workers in asked.own_runs]
-    setting, fitted = fit_setting(setting, known, runs)
-    if question.COMPUTATION in fitted and question.COMPUTATION not in known:
+    step_known = question.COMPUTATION in known
+    runs = [
+        Run(seconds, usual, workers, min(workers, asked.gpus_per_node), step_known)
+        for seconds, workers in asked.own_runs
+    ]
+    check_runs(runs, setting, asked.most_bits)
+    before, (setting, fitted) = setting, fit_setting(setting, known, runs)
+    if setting is not before:
         load = load.with_seconds(setting.computation_s, f"fitted to your run{'s' * (len(runs) > 1)}")
     notes += question.computation_notes(setting, load)
     return rank_strategies(setting, load, fitted, sizes, notes, calibration=committed_calibration(), runs=runs)

@@ -22,10 +22,10 @@ HALVINGS = 20
 class Alone:
     """One GPU or one machine with the usual strategy, beside all workers with the strategy to use.
 
-    seconds: of an iteration. beaten: the share of the draws in which all workers train more samples in a second.
-    pays_from: the goodput from which on they do, bits/s; None: they do at none. minibatches: of an update, with which
-    the usual strategy on all workers pays, or a batch that is so much larger; None: with none of MINIBATCHES. gain: its
-    samples/s over those of these workers.
+    seconds: of an iteration. beaten: the share of the draws in which all workers pay (are faster by PAYS). pays_from:
+    the goodput from which on they do, bits/s; None: they do at none. minibatches: of an update, with which the usual
+    strategy on all workers pays, or a batch that is so much larger; None: with none of MINIBATCHES. gain: its samples/s
+    over those of these workers.
     """
 
     workers: int
@@ -50,10 +50,10 @@ def compare_alone(
     longest = seconds * setting.workers / workers  # of an iteration of all workers
     middle = seconds / not_none(forms.closed_form_step(usual, fewer)).seconds
     steps = [not_none(forms.closed_form_step(usual, replace(each, workers=workers))).seconds for each in drawn]
-    beaten = np.asarray(at) * workers < middle * np.asarray(steps) * setting.workers
+    beaten = np.asarray(at) * workers <= (1 - PAYS) * middle * np.asarray(steps) * setting.workers
 
     def pays(bits: float) -> bool:
-        return corrected(best, setting.with_entries(beta_s_per_byte=8 / bits)) < longest
+        return corrected(best, setting.with_entries(beta_s_per_byte=8 / bits)) <= (1 - PAYS) * longest
 
     found = Alone(workers, seconds, float(np.mean(beaten)), lowest(pays) if setting.uses_network else None)
     for count in MINIBATCHES:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -24,7 +23,7 @@ from repro.answers.ranking.candidates import (
     Candidate,
     read_candidates,
 )
-from repro.answers.ranking.own_runs import Run, added_by
+from repro.answers.ranking.own_runs import Run, added_by, log_added
 from repro.answers.ranking.statistical import Cost
 from repro.answers.ranking.workload import Workload
 from repro.core.errors import InputError
@@ -95,9 +94,17 @@ class Answer:
 
     @property
     def faster_alone(self) -> Alone | None:
-        """Fewer workers that train more samples in a second than all with the strategy to use."""
+        """Fewer workers that all workers with the strategy to use do not replace, as they are not faster by PAYS."""
         most = max(self.alone, key=self.rate_of, default=None)
-        return most if most and self.rate_of(most) > self.samples / self.best.seconds else None
+        return most if most and self.rate_of(most) > (1 - PAYS) * self.samples / self.best.seconds else None
+
+    @property
+    def by_tree(self) -> Row | None:
+        """The usual strategy between two machines with NCCL's tree, which carries the bytes of an allreduce in two
+        levels; None elsewhere."""
+        rows = (row for row in self.rows if row.candidate.strategy == self.best.candidate.strategy)
+        two_levels = (row for row in rows if row.candidate.link == "two_levels" and row.fits)
+        return next(two_levels, None) if self.setting.machines == 2 else None
 
     @property
     def ties(self) -> list[Row]:
@@ -203,7 +210,7 @@ def middle_error(step: Step, setting: Setting, calibration: Calibration | None, 
     """The error of the prediction in the middle: that of the user's runs in such a place, else the median of those that
     sources show."""
     if alike := added_by(runs, setting):
-        return statistics.fmean(run.log_ratio(setting) for run in alike)
+        return log_added(alike, step, setting)
     return calibration.errors_of(step).middle if calibration else 0.0
 
 
@@ -218,10 +225,10 @@ def at_draws(
     errors = calibration.drawn(points, len(drawn), shared=not runs) if calibration else {}
     seconds: dict[str, list[float]] = {name: [] for name in points}
     for number, where in enumerate(drawn):
-        of_runs = statistics.fmean(run.log_ratio(where) for run in runs) if runs else 0.0
         for name, point in points.items():
             step, base = forms.closed_form_step(among[name], where, least=True), centre[name]
             moved = step.seconds / base.seconds if step and base else 1.0
+            of_runs = log_added(runs, step, where) if step and runs else 0.0
             error = of_runs + (errors[name][number] if calibration else 0.0)
             seconds[name].append(point.seconds * moved * math.exp(error))
     return seconds

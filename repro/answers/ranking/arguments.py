@@ -61,6 +61,13 @@ class Question:
         return [parse_run(text) for text in self.measured]
 
     @property
+    def most_bits(self) -> float:
+        """The most bits/s between two machines: the line, or its goodput if that was measured; infinite if neither is
+        given."""
+        rates = (("bandwidth", self.bandwidth), ("goodput", self.goodput))
+        return next((parse_amount(rate, name, SIZES) for name, rate in rates if rate is not None), math.inf)
+
+    @property
     def in_one_machine(self) -> bool:
         return self.workers <= self.gpus_per_node
 
@@ -191,6 +198,8 @@ def check_gpu(gpu: str, precision: str) -> None:
     of_testbeds = [str(each["name"]) for each in _devices().values() if is_gpu(each)] if precision == FP32 else []
     kind = "GPU" if precision == FP32 else f"GPU with {precision}"
     names = sorted({*of_precision, *of_testbeds})
+    if not gpu:
+        raise InputError(f"gpu: needs a name, of {', '.join(names)}; or give step-ms, the time of a step on yours")
     raise InputError(f"{unknown_name(kind, gpu, names)}; or give step-ms, the time of a step on yours")
 
 

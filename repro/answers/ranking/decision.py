@@ -15,6 +15,7 @@ from repro.answers.ranking.gpus import FP32, has_bf16
 from repro.answers.ranking.links import GOODPUT, INSIDE
 
 MOST_TIES = 2
+WITH_TF32 = ", with TF32, which PyTorch must be told (torch.set_float32_matmul_precision('high'))"
 
 
 def format_decision(answer: Answer) -> str:
@@ -23,32 +24,34 @@ def format_decision(answer: Answer) -> str:
     words = [
         format_use(answer),
         format_assumed(answer),
+        format_tree(answer),
         format_ties(answer),
         format_changes(answer),
         format_promising(answer),
     ]
-    if not answer.faster_alone and (accumulated := faster_if_larger(answer)):
-        words.append(
-            f"Gradients accumulated over {accumulated.candidate.accumulate} minibatches, which is a larger batch, take "
-            f"{accumulated.seconds / answer.best.seconds:.0%} of the time a minibatch."
-        )
     return "\n".join(filter(None, words))
 
 
 def format_use(answer: Answer) -> str:
-    """The strategy to use and its throughput beside that of fewer workers; first to stay there, if that is faster."""
+    """The strategy to use and its throughput beside that of fewer workers, and with a larger batch; first to stay
+    there, if all workers do not replace them."""
     if faster := answer.faster_alone:
         return format_stay(answer, faster)
     best = answer.best
-    rate = answer.samples / best.seconds
-    ratios = [
-        f"{rate / answer.rate_of(each):.3g} times {format_alone(answer, each)} ({format_rate(answer.rate_of(each))})"
-        for each in answer.alone
-    ]
     if answer.setting.workers == 1:
-        return f"Use one GPU: {format_reached(answer, best)}; no strategy is needed."
-    here = f"{best.candidate.label} on {format_machines(answer.setting)}"
-    return f"Use {here}: {format_reached(answer, best)}{''.join(f', {ratio}' for ratio in ratios)}."
+        return f"Use one GPU: {format_reached(answer, best)}; no strategy is needed.{format_size(answer)}"
+    rate = answer.samples / best.seconds
+    words = [f"Use {best.candidate.label} on {format_machines(answer.setting)}: {format_reached(answer, best)}"]
+    for each in answer.alone:
+        sure = "" if each.beaten >= OFTEN else f", faster in {each.beaten:.0%} of the draws"
+        most = answer.rate_of(each)
+        words.append(f"{rate / most:.3g} times {format_alone(answer, each)} ({format_rate(most)}{sure})")
+    if (larger := faster_if_larger(answer)) and answer.alone:
+        times = larger.candidate.accumulate
+        words.append(
+            f"with {times} times the batch (--batch, or accumulated) {format_rate(answer.samples / larger.seconds)}"
+        )
+    return f"{', '.join(words)}.{format_size(answer)}"
 
 
 def format_reached(answer: Answer, row: Row) -> str:
@@ -56,17 +59,28 @@ def format_reached(answer: Answer, row: Row) -> str:
     return f"{rate} samples/s ({low} to {high})"
 
 
+def format_size(answer: Answer) -> str:
+    """Which size of the GPU's memory it needs, if one is too small."""
+    needed = answer.best.memory
+    fitting = min((size for size in answer.sizes if size >= needed), default=0.0)
+    if not fitting or fitting == min(answer.sizes):
+        return ""
+    return f" It needs {format_gigabytes(needed)} of memory, so the GPU of {format_gigabytes(fitting)}."
+
+
 def format_stay(answer: Answer, alone: Alone) -> str:
-    """To stay on fewer workers, which are faster; or, if the draws do not tell, the goodput from which on all are; or
-    the larger batch with which all are. Then what all reach here."""
+    """To stay on fewer workers; or, if the draws do not tell, the goodput from which on to use all; or the larger batch
+    with which all pay. Then what all reach here."""
     setting, best, most, usual = answer.setting, answer.best, answer.rate_of(alone), read_candidates()[USUAL].label
     here, place = format_machines(setting), f"{format_alone(answer, alone)}{f' with {usual}' * (alone.workers > 1)}"
-    undecided = GOODPUT in setting.links and alone.beaten > 1 - OFTEN
+    goodput, border = setting.links.get(GOODPUT), alone.pays_from
     first = f"Stay on {place}"
-    if undecided and alone.pays_from:
+    if (tree := answer.by_tree) and answer.samples / tree.seconds * (1 - PAYS) > most:
+        first = f"Try {usual} on {here}, which pays if NCCL takes its tree between two machines; else stay on {place}"
+    elif goodput and border and border < 8 / goodput.at(0) and alone.beaten > 1 - OFTEN:
         first = (
-            f"Measure goodput (last line): from {format_bits(alone.pays_from)} on use {best.candidate.label} on {here}"
-            f"; below, stay on {place}"
+            f"Measure goodput (last line): from {format_bits(border)} on use {best.candidate.label} on {here}; below, "
+            f"stay on {place}"
         )
     larger = ""
     if alone.minibatches:
@@ -80,8 +94,18 @@ def format_stay(answer: Answer, alone: Alone) -> str:
     reached = "; ".join(f"{row.candidate.label} {format_reached(answer, row)}" for row in named)
     batch = answer.load.profile.batch or "?"
     return (
-        f"{first} ({format_rate(most)} samples/s at {batch} samples a worker){larger}.\n"
+        f"{first} ({format_rate(most)} samples/s at {batch} samples a worker){larger}.{format_size(answer)}\n"
         f"{at}{here} reach with this batch: {reached}."
+    )
+
+
+def format_tree(answer: Answer) -> str:
+    """What the usual strategy reaches between two machines with NCCL's tree."""
+    if not (tree := answer.by_tree):
+        return ""
+    return (
+        f"{answer.best.candidate.label} is a ring here. With NCCL's tree between two machines, which newer versions "
+        f"take (NCCL_DEBUG=INFO shows it), it reaches {format_reached(answer, tree)}."
     )
 
 
@@ -90,22 +114,20 @@ def format_alone(answer: Answer, alone: Alone) -> str:
 
 
 def format_assumed(answer: Answer) -> str:
-    """The minibatch and the precision, with the options that change them; and which size of the GPU it needs."""
+    """The minibatch, the precision and what links deliver, with the options that change them."""
     load, words = answer.load, []
     if load.profile.batch:
         of_words = f" of {load.words} words" if load.words else ""
         words.append(f"{load.profile.batch} samples{of_words} a worker (--batch{', --input' * bool(load.words)})")
     if load.precision == FP32:
         other = "bf16" if has_bf16(load.gpu) else "fp16"
-        words.append(f"fp32{', with TF32' * has_bf16(load.gpu)} (--precision {other}: mixed precision)")
+        words.append(f"fp32{WITH_TF32 * has_bf16(load.gpu)} (--precision {other}: mixed precision)")
     elif load.precision:
         words.append(f"{load.precision} mixed precision (--precision)")
     elif not load.timed:
         words.append("no GPU (--gpu A100 --precision bf16, or --step-ms)")
     words += drawn_links(answer)
-    short, needed = [size for size in answer.sizes if size < answer.best.memory], format_gigabytes(answer.best.memory)
-    memory = f" It needs {needed} of memory, which the GPU of {format_gigabytes(min(short))} lacks." if short else ""
-    return f"Assumed: {', '.join(words)}.{memory}" if words else memory.strip()
+    return f"Assumed: {', '.join(words)}." if words else ""
 
 
 def drawn_links(answer: Answer) -> list[str]:
@@ -121,13 +143,15 @@ def drawn_links(answer: Answer) -> list[str]:
 
 
 def format_promising(answer: Answer) -> str:
-    """What pays by its form, but may not be named."""
+    """What pays by its form, also over fewer workers, but may not be named."""
+    least = answer.rate_of(answer.faster_alone) if answer.faster_alone else 0.0
     parts = [
         f"{row.candidate.label} ({row.candidate.keeps} updates{'' if row.candidate.proven else ', unproven'}) "
-        f"{row.seconds / answer.best.seconds:.0%}"
+        f"{format_rate(answer.samples / row.seconds)}"
         for row in answer.promising
+        if answer.samples / row.seconds > least and row is not answer.by_tree
     ]
-    return f"Promising, of the time of {answer.best.candidate.label}: {'; '.join(parts)}." if parts else ""
+    return f"Promising, samples/s of all workers: {'; '.join(parts)}." if parts else ""
 
 
 def faster_if_larger(answer: Answer) -> Row | None:

@@ -42,8 +42,9 @@ MISSING = (
 )
 MEASURE = (
     "Measure goodput: the bus bandwidth of nccl-tests' `all_reduce_perf -b 64M -e 64M` over two machines with one GPU "
-    "each (with several, NCCL's tree between two machines shows up to twice the network), or the sum of `iperf3 -c "
-    "HOST -P 4 -t 10`; give it as --goodput. Or give an iteration of your own run with DDP: --measured 412ms@8."
+    "each (with several, NCCL's tree between two machines shows up to twice the network), or `iperf3 -c HOST -P 4 -t "
+    "10` (TCP), `ib_write_bw` (RDMA); give it as --goodput. Or give an iteration of your own run with DDP: --measured "
+    "412ms@8."
 )
 
 
@@ -90,7 +91,7 @@ def describe_links(answer: Answer) -> str:
         ends = [format_bits(8 / links[GOODPUT].at(end)) for end in (0.95, 0.05)] if GOODPUT in links else []
         drawn = f" (drawn, {ends[0]} to {ends[1]})" if ends else ""
         words.append(f"goodput {format_bits(8 / bed.beta_s_per_byte)}{drawn}")
-        words.append(f"latency {1e6 * bed.alpha_s:.3g} us{'' if 'alpha' in answer.known else ' (drawn)'}")
+        words.append(f"latency {format_ms(bed.alpha_s)} ms{'' if 'alpha' in answer.known else ' (drawn)'}")
     if setting.gpus_per_node > 1:
         drawn = " (drawn)" if INSIDE in links else ""
         words.append(f"{1e-9 / bed.local_beta_s_per_byte:.3g} GB/s inside a machine{drawn}")

@@ -76,7 +76,9 @@ def workload_of(model: str, batch: int, shape: Sequence[int] | None = None) -> W
     if ":" in model:
         name = model.rpartition(":")[2]
         try:
-            return of_module(on_meta(_loaded(model)), name, batch, shape)
+            with torch.device("meta"):  # a large model is not allocated
+                built = _loaded(model)
+            return of_module(on_meta(built), name, batch, shape)
         except InputError:  # it needs values, or the input is wrong: the CPU shows which
             return of_module(_loaded(model), name, batch, shape)
     if model in published_models.BUILD:

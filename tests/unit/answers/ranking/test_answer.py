@@ -81,7 +81,7 @@ def test_a_strategy_that_changes_the_updates_or_is_unproven_never_leads(other):
     ranked = rows_of({"ddp": (1.0, 1.0), other: (0.1, 0.1)})
     first, *rest = decision.format_decision(ranked).splitlines()
     assert "DDP on 8 machines of one GPU" in first
-    assert f"{read_candidates()[other].label} (" in rest[-1] and "unproven) 10%" in rest[-1]
+    assert f"{read_candidates()[other].label} (" in rest[-1] and "unproven) 2,560" in rest[-1]
 
 
 def test_fewer_workers_are_advised_where_they_are_faster():
@@ -103,7 +103,7 @@ def test_more_workers_are_worth_it_from_the_goodput_and_the_batch_that_are_said(
         return forms.closed_form_step(ddp, setting(8, bits)).seconds
 
     border = alone(1e10).pays_from
-    assert all_s(1.01 * border) < 8 * alone(1e10).seconds < all_s(0.99 * border)
+    assert all_s(1.01 * border) < 0.95 * 8 * alone(1e10).seconds < all_s(0.99 * border)
     bits, most = border / 3, 8 * alone(border / 3).seconds
     assert all_s(bits, alone(bits).minibatches) * alone(bits).gain == pytest.approx(most)
     assert alone(bits).gain > 1.05 > most / all_s(bits, alone(bits).minibatches // 2)
@@ -132,7 +132,7 @@ def test_the_memory_of_a_gpu_names_the_largest_batch():
     assert asked(largest).best.fits
     with pytest.raises(InputError, match=f"that fits is {largest} "):
         asked(largest + 1)
-    assert "which the GPU of 40.0G lacks" in decision.format_decision(asked(largest))
+    assert "of memory, so the GPU of 80.0G." in decision.format_decision(asked(largest))
     assert asked(2 * largest, "bf16").best.fits
 
 

@@ -11,12 +11,14 @@ from repro.algorithms.timing.step import Step
 from repro.answers.ranking import (
     answer,
     calibration,
+    forms,
     own_runs,
     question,
 )
 from repro.answers.ranking.against import Compared
 from repro.answers.ranking.arguments import Question
 from repro.answers.ranking.candidates import read_candidates
+from repro.core.errors import InputError
 from tests.unit.answers.ranking.settings import LOAD, seconds, setting
 
 
@@ -98,3 +100,17 @@ def test_nothing_is_added_to_a_run_of_one_worker():
     ]
     fitted, _ = own_runs.fit_setting(where, known, runs)
     assert fitted.computation_s == pytest.approx(where.computation_s, rel=0.02)
+
+
+def test_a_run_that_is_too_short_is_refused_and_a_short_one_shortens_what_is_not_computation():
+    where = setting(8)
+    ddp = read_candidates()["ddp"]
+    least, whole = where.computation_s, seconds("ddp", where)
+    for short, line in ((0.9 * least, 1e12), (1.1 * least, 1e8)):
+        with pytest.raises(InputError, match="must be at least"):
+            own_runs.check_runs([own_runs.Run(short, ddp, 8)], where, line)
+    run = own_runs.Run((least + whole) / 2, ddp, 8)
+    for name in ("ddp", "ps", "ddp_powersgd"):
+        step = forms.closed_form_step(read_candidates()[name], where)
+        scaled = step.seconds * math.exp(own_runs.log_added([run], step, where))
+        assert scaled == pytest.approx((least + step.seconds) / 2)

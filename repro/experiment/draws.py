@@ -1,6 +1,7 @@
 """Draws of a configuration's assumed inputs: `repro run EXPERIMENT --draws N`.
 
-A draw simulates times without arithmetic, and only the first iterations of a training, which are like the others.
+A draw simulates times without arithmetic, and only the first iterations of a training, which are like the
+others but for what happens every some epochs, as a synchronisation of models (`Claim.whole`).
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class ClaimEvaluator:
             unpriced=unpriced_arithmetic(claim, read),
             origin=runs_origin(read),
         )
-        if kind == SIMULATED and claim.about == "time":
+        if kind == SIMULATED and claim.about == "time" and not claim.whole:
             return self._simulated(claim, group, evidence, sweeps)
         evidence = replace(evidence, repeated=repetition_ends(claim, group))
         if kind == EMULATED and claim.about == "time":
@@ -181,7 +181,8 @@ class ClaimEvaluator:
 
     def sweeps_for(self, claim: Claim, kind: str) -> Sweeps | None:
         """The sweeps that speak to a claim: inputs are drawn for times alone."""
-        return self.drawn(claim.experiment) if claim.about == "time" and kind in (SIMULATED, EMULATED) else None
+        drawn_for = claim.about == "time" and not claim.whole
+        return self.drawn(claim.experiment) if drawn_for and kind in (SIMULATED, EMULATED) else None
 
     def _simulated(self, claim: Claim, group: Runs, evidence: Evidence, sweeps: Sweeps | None) -> Evidence:
         """A simulated time, or a number from times: over the draws of assumed inputs and the simulation's error.

@@ -49,6 +49,10 @@ class Paper(Model):
     def has_end(self) -> bool:
         return self.low is not None or self.high is not None
 
+    @property
+    def is_bound(self) -> bool:
+        return (self.low is None) != (self.high is None)
+
     def middle(self, added: float = 0.0) -> float:
         """The middle of the range (`middle_of_range`). added: to each end."""
         return middle_of_range(*(math.nan if end is None else end + added for end in (self.low, self.high)))
@@ -131,7 +135,8 @@ class Claim(Model):
     """One claim of a paper.
 
     about: accuracies are not judged on stand-in data. minimum_seeds: with fewer the verdict is open. own_cores: judged
-    only where every rank has a core or a GPU of its own. not_here: why it cannot be tested. fixed: the date since when
+    only where every rank has a core or a GPU of its own. whole: judged by whole trainings, not by draws, which simulate
+    the first iterations alone. not_here: why it cannot be tested. fixed: the date since when
     it stands, if not the file's. takes: the data, GPU-hours or hardware that a missing verdict would need.
     """
 
@@ -154,6 +159,7 @@ class Claim(Model):
     scope: str = ""
     headline: bool = False
     own_cores: bool = True
+    whole: bool = False
 
     @field_validator("text", mode="after")
     @classmethod

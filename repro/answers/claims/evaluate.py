@@ -62,7 +62,7 @@ class ConditionalVerdict:
         """How far our baseline is from the paper's."""
         if self.factor is None:
             return None
-        return AtBaseline(self.what, self.factor, reproduced=self.share.at_least(OUR_BASELINE))
+        return AtBaseline(self.factor, reproduced=self.share.at_least(OUR_BASELINE))
 
     @property
     def share(self) -> Share:
@@ -163,7 +163,7 @@ def judge_claim(claim: Claim, kind: str, evidence: Evidence | None, effect: Effe
     sized = effect is None or not effect.implies(*claim.widened)  # "longer" is no number to divide by
     factor = claim.paper.factor(estimate.point) if sized and (claim.about != "accuracy" or claim.is_ratio) else None
     if factor is not None and not math.isclose(factor, estimate.point):  # over 1 it repeats our number
-        verdict = replace(verdict, factor=factor)
+        verdict = replace(verdict, factor=factor, of_bound=claim.paper.is_bound)
     verdict = replace(verdict, baseline=conditional.at_baseline if conditional else None, turns_at=evidence.turns_at)
     return ClaimVerdict(claim, kind, verdict, estimate, evidence)
 

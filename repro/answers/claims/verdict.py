@@ -48,6 +48,7 @@ WORDS: Mapping[str, Word] = {  # in the order of pages
     NOT_RUN: Word("none", heading=NOT_JUDGED),
 }
 HEADINGS = tuple(word for word, shown in WORDS.items() if not shown.heading)
+PRINTED, BOUND = "the paper's", "the bound"  # over which a factor is
 OFF = (SMALLER, LARGER, NOT_REPRODUCED)  # words that say by how much
 GIVEN = (BY_CONSTRUCTION, CONSISTENT)  # the inputs decide, not the runs
 UNJUDGED = (*GIVEN, *(word for word, shown in WORDS.items() if shown.heading == NOT_JUDGED))
@@ -184,9 +185,8 @@ class Effect:
 
 @dataclass(frozen=True)
 class AtBaseline:
-    """Our baseline (`what`) over the paper's printed one; reproduced: enough draws come out as printed."""
+    """Our baseline over the paper's printed one; reproduced: enough draws come out as printed."""
 
-    what: str
     factor: float
     reproduced: bool
 
@@ -195,8 +195,9 @@ class AtBaseline:
 class Verdict:
     """A word and the shares behind it. size: the share within the range that the paper prints for an effect.
 
-    reason: why there is no verdict, or no reliable one. factor: our number over the middle of the paper's range,
-    for words that say by how much ours is off. turns_at: where what is undecided holds (`decides.turning_value`).
+    reason: why there is no verdict, or no reliable one. factor: our number over the middle of the paper's range, for
+    words that say by how much ours is off; of_bound: over its one end, which is ours where the paper prints words.
+    turns_at: where what is undecided holds (`decides.turning_value`).
     """
 
     answer: str
@@ -204,6 +205,7 @@ class Verdict:
     size: Share | None = None
     reason: str = ""
     factor: float | None = None
+    of_bound: bool = False
     baseline: AtBaseline | None = None
     turns_at: str = ""
 
@@ -227,20 +229,20 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """`smaller: 0.44 of the paper's, at another baseline (dense SGD, simulated: 11 times the paper's)`"""
-        return self._words(", at another baseline ({what}{factor})")
+        """`smaller: 0.44 of the paper's, at another baseline (11 times the paper's)`"""
+        return self._words(", at another baseline ({})")
 
     @property
     def label(self) -> str:
         """`smaller: 0.44 of the paper's, our baseline 11 times the paper's`: the words in short."""
-        return self._words(", our baseline {factor}")
+        return self._words(", our baseline {}")
 
     def _words(self, baseline: str) -> str:
         off = self.answer in OFF and self.factor is not None and format_number(self.factor, 2) != "1.0"
-        by = f": {factor_text(self.factor)}" if off and self.factor is not None else ""
+        over = BOUND if self.of_bound else PRINTED
+        by = f": {factor_text(self.factor, over)}" if off and self.factor is not None else ""
         if self.judged and self.baseline and not self.baseline.reproduced:
-            what = f"{self.baseline.what}, simulated: " if self.baseline.what else ""
-            by += baseline.format(what=what, factor=factor_text(self.baseline.factor))
+            by += baseline.format(factor_text(self.baseline.factor))
         return self.answer + by
 
     @property
@@ -264,9 +266,9 @@ class Verdict:
         return f"effect in {self.share.text} draws" if by_effect else f"size in {self.size.text} draws"
 
 
-def factor_text(factor: float) -> str:
-    """`0.44 of the paper's`, `2.7 times the paper's`"""
-    return f"{format_number(factor, 2)} {'of' if factor < 1 else 'times'} the paper's"
+def factor_text(factor: float, over: str = PRINTED) -> str:
+    """`0.44 of the paper's`, `2.7 times the bound`"""
+    return f"{format_number(factor, 2)} {'of' if factor < 1 else 'times'} {over}"
 
 
 def verdict_of(sample: Sample, low: float | None, high: float | None, effect: Effect | None = None) -> Verdict:

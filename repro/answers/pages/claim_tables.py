@@ -23,7 +23,7 @@ from repro.answers.claims.claims import Claim, File
 from repro.answers.claims.decisive import choose_verdict
 from repro.answers.claims.evaluate import ClaimVerdict
 from repro.answers.claims.stats import DASH, TIMES
-from repro.answers.claims.verdict import GIVEN, HEADINGS, NOT_JUDGED, NOT_RUN, REPRODUCED
+from repro.answers.claims.verdict import GIVEN, HEADINGS, NOT_JUDGED, NOT_RUN, REPRODUCED, factor_text
 from repro.answers.figures.specification import Experiment
 from repro.answers.pages import cells as tables
 from repro.answers.pages import settling, wording
@@ -170,6 +170,16 @@ class ClaimTables:
             if (conditional := each.evidence.conditional) and (printed := each.claim.given)
         ]
         return self.files.text_table(tables.frame_of_cells(rows), "baselines")
+
+    @property
+    def other_baselines(self) -> Mapping[str, str]:
+        """`the default, over one node: 2.2 times the paper's` -> the numbers of the claims at that baseline."""
+        pairs = []
+        for each in self.decisive.values():
+            baseline, printed = each.verdict.baseline, each.claim.given
+            if each.verdict.judged and printed and baseline and not baseline.reproduced:
+                pairs.append((f"{printed.what}: {factor_text(baseline.factor)}", each))
+        return self._grouped((tables.format_cell(Markdown(text)), each) for text, each in pairs)
 
     @property
     def counts(self) -> Markdown:

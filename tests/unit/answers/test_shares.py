@@ -136,20 +136,16 @@ def test_a_word_says_by_how_much_ours_is_off_and_whether_the_baseline_is_the_pap
     size = Share(0, 64, drawn=True)
     off = Verdict(SMALLER, Share(64, 64, drawn=True), size, factor=1.19 / 2.7)
     assert off.text == "smaller: 0.44 of the paper's (size in 0 of 64 draws)"
+    assert replace(off, of_bound=True).words == "smaller: 0.44 of the bound"  # in words the paper has no number
     turned = replace(Verdict(OPEN, size, turns_at="below 1 ms (alpha)"), size=size)
     assert turned.text == "open (effect in 0 of 64 draws); the effect holds below 1 ms (alpha)"
     assert "it holds below" in replace(turned, size=None).text
-    at = {
-        name: AtBaseline("dense S-SGD", 11.3, reproduced) for name, reproduced in (("same", True), ("another", False))
-    }
+    at = {name: AtBaseline(11.3, reproduced) for name, reproduced in (("same", True), ("another", False))}
     larger = Verdict(LARGER, size, factor=2.7, baseline=at["same"])
     assert larger.text == "larger: 2.7 times the paper's (0 of 64 draws)"
     assert Verdict(OPEN, baseline=at["another"]).label == "open, our baseline 11 times the paper's"
     for word in {*HEADINGS} - {NOT_JUDGED, *GIVEN}:  # agreement and disagreement alike
-        assert (
-            Verdict(word, baseline=at["another"]).words
-            == f"{word}, at another baseline (dense S-SGD, simulated: 11 times the paper's)"
-        )
+        assert Verdict(word, baseline=at["another"]).words == f"{word}, at another baseline (11 times the paper's)"
     assert "baseline" not in Verdict(CONSISTENT, baseline=at["another"]).words
 
 

@@ -183,7 +183,7 @@ def test_at_least_so_much_is_a_size_that_any_larger_number_has(tmp_path, relativ
     found = verdict(tmp_path, much, of(9.0, sample=Sample([9.0] * 64, drawn=True)))
     assert found.verdict.answer == REPRODUCED and found.verdict.size.text == "64 of 64"
     less = verdict(tmp_path, much, of(1.2, sample=Sample([1.2] * 64, drawn=True))).verdict
-    assert less.words == "smaller: 0.60 of the paper's"  # of what the paper prints, without the tolerance
+    assert less.words == "smaller: 0.60 of the bound"  # without the tolerance
     file = read(tmp_path, much)
     shown = ClaimTables("p", file, {}, {}, Files("p", tmp_path)).judged_by(file.claims[0])
     (row,) = wording.describe_headlines([found]).to_dict("records")

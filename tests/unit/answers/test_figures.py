@@ -73,6 +73,16 @@ def test_a_stack_adds_up(tmp_path, width):
 
 
 @pytest.mark.parametrize("width", [looks.WIDTH, looks.NARROW])
+def test_a_shared_axis_of_time_ends_with_the_last_box_of_all_panels(tmp_path, width):
+    rows = pd.DataFrame([["A", "pull", 0.0, 4.0], ["B", "pull", 0.0, 3.0]], columns=["mode", "line", "start", "end"])
+    named = {"x": "start", "end": "end", "y": "line", "hue": "line", "row": "mode", "labels": {}}
+    spec = figure(tmp_path, kind="gantt", **named)
+    made = drawing.draw_figure(spec, figures.rows(spec, rows), width)
+    plt.close(made)
+    assert {axis.get_xlim()[1] for axis in made.axes} == {4.0}
+
+
+@pytest.mark.parametrize("width", [looks.WIDTH, looks.NARROW])
 def test_texts_behind_a_stack_do_not_cover_one_another(tmp_path, width):
     rows = pd.concat([ROWS.assign(variant=[f"{name}{n}" for name in ROWS["variant"]]) for n in range(4)])
     spec = figure(tmp_path, kind="stack", text="behind", labels={})

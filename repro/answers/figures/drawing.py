@@ -264,5 +264,6 @@ def _legend(
     handles |= {name: Line2D([], [], **REFERENCE) for name in (across if isinstance(across, dict) else ()) if name}
     if handles:
         width = grid.figure.get_figwidth()
-        columns, names = columns_of_legend(handles, width), [fit_text(name, 0.85 * width) for name in handles]
+        columns = columns_of_legend(handles, width)
+        names = [fit_text(name.replace("\n", " "), 0.85 * width) for name in handles]  # wrapped for an axis before
         grid.figure.legend(handles.values(), names, loc="outside lower left", ncols=columns, frameon=False)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from repro.answers.claims.residuals import validation_runs
-from repro.answers.claims.stats import format_percent
+from repro.answers.claims.stats import format_number, format_percent
+from repro.answers.figures.looks import display_name
 from repro.answers.figures.specification import Shown
 from repro.answers.figures.specs import Specs
 from repro.answers.pages import provenance
@@ -60,7 +61,8 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         most = counted["workers"].max()
         line += Markdown(f" They have at most {most} workers; on clusters of more the error is an extrapolation.")
     shown = {name: len(made[name]) for name in ("slowed", "shares", *factors)}
-    shown |= {"misses": len(made["worst"]), "controls": len(controls)}
+    shown |= {"misses": len(made["worst"]), "controls": len(controls), "groups": describe_groups(counted)}
+    shown["longest"] = format_number(1 / (1 + counted["error"].min() / 100), 2) if len(counted) else "?"
     goals = {
         "median": format_percent(tables.MEDIAN_GOAL),
         "p95": format_percent(tables.P95_GOAL),
@@ -84,6 +86,14 @@ def describe_error(every: list[dict]) -> Markdown:
     return Markdown(
         f"Simulated step times are off by {row['median']:.1f} % in the median and {row['p95']:.1f} % in the 95th "
         f"percentile of {row['times']} cases (goals: {met})."
+    )
+
+
+def describe_groups(steps: pd.DataFrame) -> str:
+    """`**Horovod**: D-Sync, Horovod; ...`: the strategies of each experiment, as pictures call them."""
+    groups = {name: dict.fromkeys(rows["strategy"]) for name, rows in steps.groupby("experiment", sort=False)}
+    return "; ".join(
+        f"**{display_name(name)}**: {', '.join(map(display_name, strategies))}" for name, strategies in groups.items()
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 from typing import TYPE_CHECKING
 
 from repro.answers.claims.causes import CONJECTURE
@@ -32,10 +33,13 @@ Statuses = Mapping[tuple[str, str], str]  # (experiment of a cause, claim) -> th
 
 def ours(judged: ClaimVerdict, part: str = "") -> str:
     """`2.50× (1.16 to 3.50)`, marked if the machine was busy or arithmetic takes no time; a dash without a number.
-    part: only its `point` or `range`, with two digits."""
+    part: only its `point` or `range`, with two digits, or the number with inputs as `configured`."""
     if judged.estimate is None:
         return DASH
     about = POINTS if judged.claim.in_points else judged.claim.about
+    if part == "configured":
+        point = median(judged.evidence.values)
+        return interval(judged.claim.paper, Interval(point, point, point), about)
     number = interval(judged.claim.paper, judged.estimate, about, part)
     return number if part else ", ".join(filter(None, [number, judged.evidence.busy, judged.evidence.unpriced]))
 

@@ -48,7 +48,6 @@ WORDS: Mapping[str, Word] = {  # in the order of pages
     NOT_RUN: Word("none", heading=NOT_JUDGED),
 }
 HEADINGS = tuple(word for word, shown in WORDS.items() if not shown.heading)
-PRINTED, BOUND = "the paper's", "the bound"  # over which a factor is
 OFF = (SMALLER, LARGER, NOT_REPRODUCED)  # words that say by how much
 GIVEN = (BY_CONSTRUCTION, CONSISTENT)  # the inputs decide, not the runs
 UNJUDGED = (*GIVEN, *(word for word, shown in WORDS.items() if shown.heading == NOT_JUDGED))
@@ -239,8 +238,7 @@ class Verdict:
 
     def _words(self, baseline: str) -> str:
         off = self.answer in OFF and self.factor is not None and format_number(self.factor, 2) != "1.0"
-        over = BOUND if self.of_bound else PRINTED
-        by = f": {factor_text(self.factor, over)}" if off and self.factor is not None else ""
+        by = f": {factor_text(self.factor, self.of_bound)}" if off and self.factor is not None else ""
         if self.judged and self.baseline and not self.baseline.reproduced:
             by += baseline.format(factor_text(self.baseline.factor))
         return self.answer + by
@@ -266,8 +264,9 @@ class Verdict:
         return f"effect in {self.share.text} draws" if by_effect else f"size in {self.size.text} draws"
 
 
-def factor_text(factor: float, over: str = PRINTED) -> str:
+def factor_text(factor: float, of_bound: bool = False) -> str:
     """`0.44 of the paper's`, `2.7 times the bound`"""
+    over = "the bound" if of_bound else "the paper's"
     return f"{format_number(factor, 2)} {'of' if factor < 1 else 'times'} {over}"
 
 

@@ -255,7 +255,14 @@ def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
     printed = {run.record.name: printed_for(run, named[run.record.run]) for run in here}
     tables = comparison.format_tables(comparison.tabulate_ending(mine, theirs, printed))
-    return "\n".join([tables, *warning_lines(mine)])
+    return "\n".join([tables, *warning_lines(mine), *unlike_real_data(here)])
+
+
+def unlike_real_data(trained: Sequence[Found]) -> list[str]:
+    """Lines that name stand-ins whose sizes are not the real data's, on which the model's size depends."""
+    others = [run for run in trained if run.identity.dataset and not run.training.dataset.like_real]
+    names = {run.training.dataset.name: run.identity.dataset.name for run in others if run.identity.dataset}
+    return [f"{used} has other sizes than {real}: no claim is judged by these runs" for used, real in names.items()]
 
 
 def printed_for(run: Found, experiment: str) -> dict[str, float]:
@@ -266,7 +273,7 @@ def printed_for(run: Found, experiment: str) -> dict[str, float]:
     from repro.experiment.quoted import quoted_numbers
     from repro.records.variants import user_changes
 
-    if user_changes(run.identity):
+    if user_changes(run.identity) or not run.training.dataset.like_real:
         return {}
     quoted, sizes = quoted_numbers(experiment), own_file(experiment).get("scales") or {}
     smaller = run.identity.scale == QUICK and bool(sizes.get(QUICK))

@@ -28,8 +28,9 @@ LINES = 12  # maximum number of claims on a terminal
 @dataclass(frozen=True)
 class Headline:
     """A headline claim. mine: the verdict that decides by runs of the workspace alone; where none is judged, all that
-    there are; command: makes the runs that the committed answer rests on, or those of the claim's experiment; seconds:
-    what the committed ones took, if known; lacking: what no run of the user's experiment has, if there are runs."""
+    there are; committed: of the same kind of number, if there is one, else the one that decides; command: makes the
+    runs that the committed answer rests on, or those of the claim's experiment; seconds: what the committed ones took,
+    if known; lacking: what no run of the user's experiment has, if there are runs."""
 
     claim: Claim
     mine: Sequence[ClaimVerdict]
@@ -78,6 +79,7 @@ def headline_of(
     decisive, claim = choose_verdict(kinds), kinds[0].claim
     if mine and (mine_decisive := choose_verdict(mine)).verdict.judged:
         mine = [mine_decisive]
+        decisive = next((each for each in kinds if each.kind == mine_decisive.kind and each.estimate), decisive)
     command = f"repro run {run_argument(committed.paper, claim, committed.experiments)}"
     if not (group := committed.find(claim.experiment, decisive.kind)) or not (read := runs_read(claim, group)):
         return Headline(claim, mine, decisive, command, None, find_lacking(workspace, claim))

@@ -23,6 +23,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_args
@@ -80,7 +81,7 @@ def load_dataset(name: str, root: str | None = None, standin: str = "auto", **op
     _check_mode(standin)
     used = _options(name, options)
     if hasattr(source, "load"):
-        return source.load(root, standin, **used)
+        return _beside_real(source.load(root, standin, **used), name, root, options)
     from repro.data.readers.augment import augment_dataset, held_out
 
     augmentations, used = augmentation.split_augmentation(used)
@@ -95,7 +96,16 @@ def load_dataset(name: str, root: str | None = None, standin: str = "auto", **op
         if folder is None and standin == "auto":
             raise NotHere(f"{missing_message(name, root)}; of its stand-in, {error}") from None
         raise
-    return augment_dataset(evaluated, augmentations)
+    return _beside_real(augment_dataset(evaluated, augmentations), name, root, options)
+
+
+def _beside_real(loaded: Dataset, name: str, root: str | None, options: Mapping[str, Any]) -> Dataset:
+    """A stand-in that says whether its sizes are the real data's."""
+    if not loaded.standin:
+        return loaded
+    real = load_shapes(name, root, **options)
+    same = (real.classes, real.input_shape) == (loaded.classes, loaded.input_shape)
+    return replace(loaded, like_real=same)
 
 
 def load_shapes(name: str, root: str | None = None, **options: Any) -> Dataset:

@@ -253,6 +253,7 @@ class Dataset:
 
     classes      the width of the model's output: classes, words of a text, or 1 for a regression
     input_shape  the shape of a sample; if lengths differ, of one of nominal length (see `Minibatches.work`)
+    like_real    whether a stand-in has the real data's classes and shape, so that a model on it has the real one's size
     """
 
     name: str
@@ -263,6 +264,7 @@ class Dataset:
     _: KW_ONLY
     classes: int
     input_shape: tuple[int, ...]
+    like_real: bool = True
 
     @property
     def task(self) -> str:
@@ -284,6 +286,7 @@ class Dataset:
             "test": len(self.test),
             "classes": self.classes,
             "input_shape": list(self.input_shape),
+            "like_real": self.like_real,
         }
 
     def iterations(self, batch: int) -> int:

@@ -49,6 +49,7 @@ class Data(Part):
 
     name: str
     standin: bool
+    like_real: bool = True  # a stand-in has the real data's sizes; records until November 2026 do not say it
 
     @property
     def more(self) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from repro.records import paper_numbers
 from repro.records.busy import marked_kind
 from repro.records.catalogue import WORKSPACE
 from repro.records.kinds import KINDS, SIMULATED
+from repro.records.tables import build_table
 
 TRUST = ("believe", "doubt", "unknown")  # entries of a claims file
 
@@ -187,12 +188,13 @@ class PaperPage:
     def own(self) -> Markdown:
         """The runs of the workspace, if the page also shows the reference: a row for each experiment, variant, kind and
         scale, with medians, what others took of the machine where it was busy, and the runs' warnings."""
-        by, rows = ["experiment", "variant", "kind", "scale"], []
-        for (experiment, variant, kind, scale), runs in self._own.groupby(by, sort=False, dropna=False):
+        by, rows = ["experiment", "variant", "kind", "scale", "configuration"], []
+        for (experiment, variant, kind, scale, _), runs in self._own.groupby(by, sort=False, dropna=False):
             kind = f"{marked_kind(kind, runs['cpu_taken_share'].max())}, {scale}"
+            data = f", on {runs['dataset'].iloc[0]}" if runs["standin"].eq(True).any() else ""
             rows.append(
                 {
-                    "run": f"{experiment}, {variant}",
+                    "run": f"{experiment}, {variant}{data}",
                     "kind": "; ".join([kind, *runs["warnings"].dropna().unique()]),
                     "ms a step": format_number(1000 * runs["step_s"].median()),
                     "score": format_number(runs["final"].median()),
@@ -203,10 +205,10 @@ class PaperPage:
 
     @cached_property
     def _own(self) -> pd.DataFrame:
-        frame = self.results.runs.frame
-        own = frame[frame["origin"] == WORKSPACE] if len(frame) and self.folder is None else frame.iloc[:0]
-        numbers = ["step_s", "final", "cpu_taken_share"]
-        columns = ["experiment", "variant", "kind", "scale", "warnings", *numbers]
+        runs = self.results.runs.records.values() if self.folder is None else ()
+        numbers, others = ["step_s", "final", "cpu_taken_share"], ["warnings", "dataset", "standin", "configuration"]
+        columns = ["experiment", "variant", "kind", "scale", *others, *numbers]
+        own = build_table("runs", [run for run in runs if run.origin == WORKSPACE])
         return own.reindex(columns=columns).astype(dict.fromkeys(numbers, float))
 
     @property

@@ -19,7 +19,7 @@ from repro.answers.claims.value import Value
 from repro.answers.claims.verdict import Interval
 from repro.answers.figures import specification
 from repro.answers.figures.specification import Experiment
-from repro.answers.tables.runs import Runs
+from repro.answers.tables.runs import Runs, like_papers
 from repro.answers.tables.selection import best, grouped
 from repro.core import config_folders
 from repro.core.errors import InputError, unknown_name
@@ -179,12 +179,13 @@ def arrange(paper: str, records: Iterable[Found], root: Path | None = None, swee
             wrong = unknown_name("experiment", claim.experiment, specs, all_of="figures.yaml")
             raise InputError(f"{claims_path(paper)}: claim {claim.id}: {wrong}")
     runs = Runs.of(_renamed(run, specs) for run in records)
-    drawn = [Drawn(_renamed(each.run, specs), each.draws) for each in sweeps]
+    drawn = [Drawn(_renamed(each.run, specs), each.draws) for each in sweeps if like_papers(each.run)]
     superseded = find_superseded(each.run for each in drawn)
     drawn = [each for each in drawn if each.run.record.name not in superseded]
     results = Results(paper, runs, specs, file, root, sweeps=drawn)
+    shown = runs.only(number for number, run in runs.records.items() if like_papers(run))
     for name, spec in specs.items():
-        results._show(name, spec, runs)
+        results._show(name, spec, shown)
     grouped_already = {number for group in (*results.shown.values(), *results.others) for number in group.records}
     results.others += grouped(runs.only(number for number in runs.records if number not in grouped_already))
     return results

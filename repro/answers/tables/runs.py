@@ -195,6 +195,11 @@ class Runs:
         return self.first.identity.trains and timing_only(self.first)
 
 
+def like_papers(run: Found) -> bool:
+    """Whether a run's data are no stand-in of other sizes than the real ones."""
+    return run.dataset is None or run.dataset.like_real
+
+
 def choose_runs(runs: Mapping[bool, Of], breakdown: bool) -> Of:
     """Those with or without a breakdown. breakdown: its runs count, where there are any."""
     return (breakdown and runs[True]) or runs[False]

@@ -304,6 +304,21 @@ def test_the_users_own_runs_are_on_the_papers_page_even_if_they_decide_nothing(t
     assert len([each for each in headings if "headlines" in each]) == 1 and headings[0] == "## Your runs"
 
 
+def test_runs_of_other_options_are_rows_of_their_own_and_those_on_data_of_other_sizes_answer_nothing(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    other = {"dataset": {"name": "mnist-standin-digits", "standin": True, "like_real": False}}
+    put(tmp_path, [make("D-Sync", "simulated"), make("D-Sync", "simulated", epochs=3)])
+    put(tmp_path / "more", [make("D-Sync", "simulated", **other), make("Pipe-SGD", "simulated", **other)])
+    made = PaperPage.of("pipesgd", None, Files("pipesgd", tmp_path / "out"))
+    assert len(made.own.splitlines()[2:]) == 2
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "more"))
+    made = PaperPage.of("pipesgd", None, Files("pipesgd", tmp_path / "out"))
+    assert all("on mnist-standin-digits" in row for row in made.own.splitlines()[2:])
+    assert not any(wording.is_own(one) for one in made.results.verdicts)
+
+
 def test_the_readme_is_short_and_has_the_results_of_the_pages(reported):
     """If not: `repro verify --write`."""
     readme = (PROJECT / "README.md").read_text()

@@ -135,6 +135,7 @@ def test_the_digits_are_those_of_scikit_learn_which_is_needed(monkeypatch):
 def test_the_standin_replaces_missing_files():
     loaded = data.load_dataset("mnist")
     assert (loaded.name, loaded.standin, loaded.input_shape) == ("mnist-standin-digits", True, (1, 8, 8))
+    assert not loaded.like_real and data.load_dataset("cifar10", standin="always", images=100).like_real
     assert loaded.train.x.shape == (1437, 1, 8, 8) and loaded.test.x.shape == (360, 1, 8, 8)
     assert abs(loaded.train.x.mean()) < 1e-3 and abs(loaded.train.x.std() - 1) < 1e-3
     assert loaded.test.y.bincount().min() >= 25

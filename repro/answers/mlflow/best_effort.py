@@ -81,7 +81,7 @@ class BestEffort:
                 show_experiment(self.store, experiment, source.identity.metric)
         except Exception as error:  # no error of MLflow stops a run; the next run tries again
             self._abandoned.add(folder)
-            self._warn_once(f"does not take this run: {reason(error)}")
+            self._warn_once(f"does not take this run: {self.store.refusal(error) or reason(error)}")
 
     def _give_up(self, why: str) -> None:
         self._warn_once(why)
@@ -92,4 +92,4 @@ class BestEffort:
         if not (self._warned or self._off):
             self._warned = True
             where = f"warning: MLflow ({self.store.name})"
-            self._warn(f"{where} {what}; results are complete without it, `repro track sync` sends them later")
+            self._warn(f"{where} {what}; results are complete without it, `repro track sync` then sends them")

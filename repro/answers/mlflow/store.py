@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import re
-import sqlite3
 import urllib.parse
-from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from repro.answers.mlflow import database
 from repro.answers.mlflow.artifacts import location_for
 from repro.answers.mlflow.server_responses import MOST_BYTES, MOST_S, REDIRECTED, TOO_LONG, limit_responses
 from repro.core import locks, safe_files
-from repro.core.errors import FaultError, InputError
+from repro.core.errors import FaultError, InputError, ReproError
 from repro.core.paths import MLFLOW_DATABASE, MLFLOW_LOCK, results_root
 
 # tag of an experiment; without it the UI opens its page for language models
@@ -72,6 +71,12 @@ class Store:
     def name(self) -> str:
         """The URI without credentials."""
         return public(self.uri)
+
+    def refusal(self, error: Exception) -> ReproError | None:
+        """The error's own line for the user: it is ours, or of a database file that no command can use; else None."""
+        if isinstance(error, ReproError):
+            return error
+        return database.unusable(error, database_file(self.uri)) if is_sqlite(self.uri) else None
 
 
 def tracking_uri(uri: str | None = None, root: Path | None = None) -> str:
@@ -156,50 +161,28 @@ def prepare() -> None:
 
 
 def open_store(uri: str, root: Path) -> Any:
-    """An MlflowClient; creates the SQLite file, or migrates it to this version of MLflow.
+    """An MlflowClient; makes the SQLite file, or migrates it to this version of MLflow.
 
-    FaultError if others hold the lock of the SQLite file for too long, or the file is invalid; other errors are
-    MLflow's.
+    FaultError if others hold the lock of the SQLite file for too long; InputError if the file cannot be used; other
+    errors are MLflow's.
     """
     prepare()
-    import mlflow.store.db.utils as database
     from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
 
     if not is_sqlite(uri):
         return MlflowClient(uri)
     root.mkdir(parents=True, exist_ok=True)
     safe_files.check_links(root / MLFLOW_DATABASE)
-    # processes that create the same database at once would corrupt it
+    # processes that make the same database at once would each replace that of the other
     path = root / MLFLOW_LOCK
     if (lock := locks.take_lock(path, wait_s=LOCK_S)) is None:
         raise FaultError(f"{path} is held by {locks.lock_users(path)}, not free within {LOCK_S:g} s")
     with lock:
-        _check_file(uri)
-        try:
-            return _opened(MlflowClient(uri))
-        except MlflowException as error:
-            if "out-of-date" not in str(error):
-                raise
-            database._upgrade_db(database.create_sqlalchemy_engine_with_retry(uri))
-            return _opened(MlflowClient(uri))
-
-
-def _check_file(uri: str) -> None:
-    """FaultError for an invalid SQLite file, which MLflow would retry for 150 s."""
-    from sqlalchemy.engine import make_url
-
-    path = make_url(uri).database
-    try:
-        with closing(sqlite3.connect(path or ":memory:", LOCK_S, uri="uri=true" in uri)) as database:
-            database.execute("PRAGMA schema_version")
-    except sqlite3.Error as error:
-        raise FaultError(f"{path}: not an MLflow database ({error}); move it away") from None
-
-
-def _opened(client: Any) -> Any:
-    client.search_experiments(max_results=1)  # the first call connects
-    return client
+        if (file := database_file(uri)).name:  # else in memory
+            database.make_current(file, LOCK_S)
+        client = MlflowClient(uri)
+        client.search_experiments(max_results=1)  # the first call connects
+        return client
 
 
 def public(text: str) -> str:

@@ -50,6 +50,10 @@ def sync_all(
     todo = runs_to_read(root, paper)
     if paper and not todo:
         raise InputError(f"no runs of {paper!r} in {root}; `repro results` lists what is there")
+    try:
+        _ = todo and store.client  # here, where its error is not that of one run
+    except Exception as error:
+        raise as_fault(error, store, f"0 of {len(todo)} runs were mirrored") from None
     counts: Counter[str] = Counter()
     changed: dict[str, str] = {}  # MLflow experiment -> metric, to update its view
     said_at = time.monotonic()
@@ -106,8 +110,8 @@ def is_of_run(error: Exception) -> bool:
 
 
 def as_fault(error: Exception, store: Store, what: str) -> ReproError:
-    if isinstance(error, ReproError):
-        return error
+    if refusal := store.refusal(error):
+        return refusal
     return FaultError(f"MLflow ({store.name}): {reason(error)}; {what}, the same command goes on")
 
 

@@ -2,8 +2,10 @@
 
 import fcntl
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -11,18 +13,33 @@ from repro.answers.mlflow import BestEffort, Store, open_store, send_run, store,
 from repro.answers.mlflow.format import tags
 from repro.answers.mlflow.store import database_file
 from repro.answers.mlflow.view import SHARED_VIEW
-from repro.core.errors import FaultError, InputError, ReproError
+from repro.core.errors import FaultError, InputError
 from repro.records import reference
 from tests.support.records import plain_of, record_of
 from tests.unit.mlflow.made import evaluation, planned, runs_of, summary_of, write_events, write_finished
 
 
-@pytest.mark.parametrize("make", [lambda path: path.write_text("not a database " * 100), lambda path: path.mkdir()])
+def half_made(path, version="451aebb31d03"):
+    """As MLflow leaves its file if it is killed after a change of the tables, before it writes their version."""
+    open_store(f"sqlite:///{path}", path.parent)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = ?", [version])
+
+
+INVALID = {
+    "text": lambda path: path.write_text("not a database " * 100),
+    "folder": lambda path: path.mkdir(),
+    "half made": half_made,
+    "of a later MLflow": lambda path: half_made(path, "0123456789ab"),
+}
+
+
+@pytest.mark.parametrize("make", INVALID.values(), ids=INVALID)
 def test_an_invalid_database_costs_one_warning_or_one_line(tmp_path, folder, monkeypatch, make):
     """MLflow itself would try for 150 s."""
-    monkeypatch.setattr("mlflow.MlflowClient", lambda uri: pytest.fail("MLflow was called"))
     (tmp_path / "mlflow.db").unlink()
     make(tmp_path / "mlflow.db")
+    monkeypatch.setattr("mlflow.MlflowClient", lambda uri: pytest.fail("MLflow was called"))
     warnings = []
     mirrors = BestEffort(Store(f"sqlite:///{tmp_path}/mlflow.db", tmp_path), warnings.append)
     write_events(folder, evaluation(10, 1.0, 0.5))
@@ -32,8 +49,29 @@ def test_an_invalid_database_costs_one_warning_or_one_line(tmp_path, folder, mon
         mirrors.end(folder)
     [warning] = warnings
     assert warning.startswith("warning: MLflow") and "repro track sync" in warning and "\n" not in warning
-    with pytest.raises(ReproError, match=rf"{tmp_path}/mlflow\.db"):
+    assert "move it away" in warning
+    with pytest.raises(InputError, match=rf"{tmp_path}/mlflow\.db: .*move it away") as refusal:
         sync_all(tmp_path)
+    assert "goes on" not in str(refusal.value)
+
+
+def test_a_database_damaged_in_its_middle_is_named(root, folder):
+    write_events(folder, evaluation(10, 1.0, 0.5))
+    content = bytearray((root / "mlflow.db").read_bytes())
+    content[8192:-4096] = bytes(len(content) - 12288)
+    (root / "mlflow.db").write_bytes(content)
+    with pytest.raises(InputError, match=rf"{root}/mlflow\.db: .*move it away"):
+        sync_all(root)
+
+
+def test_a_database_is_whole_or_not_there_when_its_making_is_killed(tmp_path, folder, monkeypatch):
+    (tmp_path / "mlflow.db").unlink()
+    write_events(folder, evaluation(10, 1.0, 0.5))
+    with monkeypatch.context() as killing:
+        killing.setattr("alembic.script.ScriptDirectory.run_env", lambda _: exec("raise SystemExit(143)"))
+        with pytest.raises(SystemExit):
+            sync_all(tmp_path)
+    assert sync_all(tmp_path).done == 1
 
 
 def test_a_results_folder_with_a_question_mark_keeps_its_database(tmp_path, monkeypatch):

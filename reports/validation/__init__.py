@@ -89,12 +89,15 @@ def describe_error(every: list[dict]) -> Markdown:
     )
 
 
-def describe_groups(steps: pd.DataFrame) -> str:
+def describe_groups(steps: pd.DataFrame) -> Markdown:
     """`**Horovod**: D-Sync, Horovod; ...`: the strategies of each experiment, as pictures call them."""
     named = steps.groupby("experiment", sort=False)["strategy"] if len(steps) else ()
     groups = {name: dict.fromkeys(strategies) for name, strategies in named}
-    return "; ".join(
-        f"**{display_name(name)}**: {', '.join(map(display_name, strategies))}" for name, strategies in groups.items()
+    return Markdown(
+        "; ".join(
+            f"**{display_name(name)}**: {', '.join(map(display_name, strategies))}"
+            for name, strategies in groups.items()
+        )
     )
 
 

@@ -98,12 +98,13 @@ class Results:
         return {kind: group for (shown, kind), group in self.shown.items() if shown == name}
 
     def find(self, name: str, kind: str) -> Runs | None:
-        """The runs that speak to the claims of an experiment or family member."""
+        """The runs that speak to the claims of an experiment or family member: none on data of other sizes."""
         if (name, kind) not in self._found:
             spec = self.experiments.get(name, Experiment())
             groups = [self.shown.get((name, kind)) or self._member(name, kind)]
             groups += [self.shown.get((other, kind)) for other in spec.beside] if groups[0] else []
-            self._found[name, kind] = self.runs.only(number for group in groups if group for number in group.records)
+            found = {number: run for group in groups if group for number, run in group.records.items()}
+            self._found[name, kind] = self.runs.only(number for number, run in found.items() if like_papers(run))
         return self._found[name, kind] or None
 
     def _member(self, name: str, kind: str) -> Runs | None:
@@ -183,9 +184,8 @@ def arrange(paper: str, records: Iterable[Found], root: Path | None = None, swee
     superseded = find_superseded(each.run for each in drawn)
     drawn = [each for each in drawn if each.run.record.name not in superseded]
     results = Results(paper, runs, specs, file, root, sweeps=drawn)
-    shown = runs.only(number for number, run in runs.records.items() if like_papers(run))
     for name, spec in specs.items():
-        results._show(name, spec, shown)
+        results._show(name, spec, runs)
     grouped_already = {number for group in (*results.shown.values(), *results.others) for number in group.records}
     results.others += grouped(runs.only(number for number in runs.records if number not in grouped_already))
     return results

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from repro.answers.tables.runs import Runs
+from repro.answers.tables.runs import Runs, like_papers
 from repro.core.choices import QUICK
 from repro.records.busy import taken_by_others
 from repro.records.kinds import KINDS, SIMULATED
@@ -117,15 +117,17 @@ def is_quick(run: Found) -> bool:
 def best(groups: Iterable[Runs]) -> dict[str, Runs]:
     """kind -> its best group.
 
-    In this order: not on a busy machine; not of scale quick; on a paper's cluster or links of a known rate; most
-    variants (of probes: runs); with accuracies; finished last. Groups of breakdown runs alone do not count.
+    In this order: on data of the real sizes; not on a busy machine; not of scale quick; on a paper's cluster or links
+    of a known rate; most variants (of probes: runs); with accuracies; finished last. Groups of breakdown runs alone do
+    not count.
     """
 
     def rank(group: Runs) -> Key:
         first, last = group.first, max(map(recency, group.records.values()))
         testbed = first.identity.testbed
         network = testbed.of_paper or "rate_gbit" in testbed.options
-        return not is_busy(first), not is_quick(first), network, count(group), not group.timing_only, last
+        counts = not is_busy(first), not is_quick(first), network, count(group), not group.timing_only, last
+        return like_papers(first), *counts
 
     def count(group: Runs) -> int:
         counted = [run.label for run in group.records.values() if not run.identity.breakdown]

@@ -111,7 +111,7 @@ def test_a_median_over_variants_never_covers_two_configurations(monkeypatch, tmp
     ]
     older = run(variant="pipe_sgd", strategy={"name": "pipe_sgd", "K": 4})  # says nothing of changes
     monkeypatch.setattr(catalogue, "papers", lambda paper: [paper])
-    monkeypatch.setattr(catalogue, "runs", lambda paper: [*of_k, older])
+    monkeypatch.setattr(catalogue, "runs", lambda paper, *_: [*of_k, older])
     runs = results("pipesgd")
     medians = runs.groupby(["kind", "dataset", "scale", "variant"])["final"].median().droplevel([0, 1, 2])
     assert medians["pipe_sgd, K=2"] == 0.2 and medians["pipe_sgd, K=3"] == 0.3 and len(medians) == 3

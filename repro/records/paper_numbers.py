@@ -15,7 +15,7 @@ _TABLE = f"must be a table of the paper's numbers with the columns {', '.join(CO
 
 
 def read_numbers(paper: str) -> list[dict[str, Any]]:
-    """The rows of a paper's table; InputError if it is missing, or lacks columns."""
+    """The rows of a paper's table; InputError if it is missing, lacks columns, or has a text where a number must be."""
     return _read(config_folders.find_config("reference", f"{paper}.csv"))
 
 
@@ -43,7 +43,20 @@ def _read(path: Path) -> list[dict[str, Any]]:
                 others = [f"'{name}'" for name in reader.fieldnames or () if name not in COLUMNS]
                 instead = f", but {' and '.join(others)}" if others else ""
                 raise InputError(f"{path}: has no column '{missing[0]}'{instead}; {_TABLE}")
-            return list(reader)
+            return [_checked(line, f"{path}: line {reader.line_num}") for line in reader]
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"{path}: {reason}; {_TABLE}") from None
+
+
+def _checked(line: dict[str, Any], place: str) -> dict[str, Any]:
+    """The row; InputError if a column is missing, or a value with a unit is no number."""
+    if missing := [column for column in COLUMNS if line[column] is None]:
+        raise InputError(f"{place}: has no {missing[0]}; {_TABLE}")
+    try:
+        parse_number(line["value"] if line["unit"] else "0", line["unit"])
+    except ValueError:
+        raise InputError(
+            f"{place}: value '{line['value']}' must be a number of {line['unit']}; a text has no unit"
+        ) from None
+    return line

@@ -9,8 +9,9 @@ import shutil
 import pytest
 
 from repro.answers.pages import files
-from repro.answers.pages.build import build
+from repro.answers.pages.build import build, build_overview
 from repro.answers.pages.built import FOLDER, Built, inputs
+from repro.answers.site.build import build_html_site
 from repro.records import sweep
 from tests.reports.data.summaries import make, put
 from tests.reports.data.undrawn import undrawn, without_drawing
@@ -97,3 +98,17 @@ def test_a_summary_may_be_infinite(tmp_path):
     made = Built("gtopk", tmp_path, summary={"headlines": [{"low": 1.0, "high": math.inf}]})
     made.keep()
     assert Built.before("gtopk", tmp_path) == made
+
+
+def test_the_overview_has_the_pages_that_stand_there_though_runs_came_since(tmp_path, drawn):
+    """And no link of theirs is dead, though nothing of theirs could not be tried."""
+    results, out = put(tmp_path / "results", [make("D-Sync")]), tmp_path / "out"
+    build("pipesgd", results, out)
+    put(tmp_path / "since", [make("Pipe-SGD")])
+    (tmp_path / "since/pipesgd").rename(results / "pipesgd/since")
+    build_overview(out)
+    assert "pipesgd" not in (out / "index.md").read_text().split("Not built here yet")[1].splitlines()[0]
+    assert "One paper" in (out / "index.md").read_text() and build_html_site(out, tmp_path / "nowhere").warnings == []
+    (out / "pipesgd.md").unlink()
+    build_overview(out)
+    assert " pipesgd" in (out / "index.md").read_text().split("Not built here yet")[1].splitlines()[0]

@@ -64,9 +64,10 @@ def build(
 
 
 def build_overview(out: Path) -> list[Path]:
-    """Build the overview of the pages in `out` that are up to date; returns the written files."""
+    """Build the overview of the pages that stand in `out`, though runs may have come since; returns the written
+    files."""
     names = (*overview.papers(), *overview.across())
-    pages = {name: before for name in names if (before := _unchanged(name, None, out))}
+    pages = {name: before for name in names if (before := Built.before(name, out)).stands()}
     return overview.build({name: each.summary for name, each in pages.items()}, out).written()
 
 

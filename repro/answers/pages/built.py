@@ -40,6 +40,7 @@ class Built:
     inputs: str = ""
     summary: Any = None  # for the overview
     pdf: bool = False  # whether its figures are PDF files too
+    code: str = ""  # digest of the code, which gives the summary its form
 
     @classmethod
     def before(cls, page: str, out: Path) -> Built:
@@ -56,6 +57,10 @@ class Built:
     def is_current(self, inputs: str, pdf: bool = False) -> bool:
         """Whether it has these inputs, all its files, and PDF files if they are wanted."""
         return self.inputs == inputs and self.pdf >= pdf and self.has(self.files)
+
+    def stands(self) -> bool:
+        """Whether this version of the code built it and its files are as they were written, of whatever runs."""
+        return bool(self.files) and self.code == of_code() and self.has(self.files)
 
     def written(self) -> list[Path]:
         """Its files, pages first."""
@@ -81,11 +86,15 @@ def inputs(page: str, results: Path | None, more: Any = None) -> str:
     others = [] if folder.parent == REPORTS else config_folders.folders_state()
     sources = [*_below(folder), *_below(CONFIGS), REPORTS / "palette.yaml"]
     sources += [*REPORTS.glob("*/*.csv"), *REPORTS.glob("*/__init__.py")]  # pages quote one another
-    sources += [path for room in READ for path in _below(PACKAGE / room)]
     whole = results == reference_root()  # whose findings are checked against its verdicts
-    return digest(
-        whole, more, others, _libraries(), *((str(path), content(path)) for path in (*sorted(sources), *runs))
-    )
+    return digest(whole, more, others, of_code(), *((str(path), content(path)) for path in (*sorted(sources), *runs)))
+
+
+@cache
+def of_code() -> str:
+    """The digest of the code and libraries that build pages."""
+    paths = [path for room in READ for path in _below(PACKAGE / room)]
+    return digest(_libraries(), *((str(path), content(path)) for path in paths))
 
 
 @cache

@@ -74,6 +74,6 @@ class Files:
     def built(self, inputs: str, pages: Sequence[Path], summary: Any) -> Built:
         """Record the build for the next one."""
         digests = {path.relative_to(self.out).as_posix(): built.content(path) for path in (*pages, *self.written)}
-        now = Built(self.page, self.out, digests, self.figures, inputs, summary, self.pdf)
+        now = Built(self.page, self.out, digests, self.figures, inputs, summary, self.pdf, built.of_code())
         now.keep()
         return now

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json
 from repro.core.paths import RECORD_FILE
+from repro.core.terminal import print_progress
 
 if TYPE_CHECKING:
     from repro.answers.site.build import Site
@@ -191,8 +191,3 @@ def build_site(out: Path) -> Site:
     for warning in site.warnings:
         print_progress(f"the site: {warning}")
     return site
-
-
-def print_progress(line: str) -> None:
-    """Print a line of progress on stderr."""
-    print(line, file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import as_json, new_file
 from repro.core.errors import cannot_access
-from repro.core.terminal import one_line
+from repro.core.terminal import one_line, print_progress, report_waiting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,8 @@ def cmd_results(args: argparse.Namespace) -> None:
     from repro.records import printed
     from repro.records.results import results
 
-    table = results(args.paper, args.where, args.table)
+    with report_waiting("reading the runs", print_progress):
+        table = results(args.paper, args.where, args.table)
     if args.parquet:
         try:
             write_atomically(args.parquet, table.to_parquet(None, index=False))
@@ -91,13 +92,15 @@ def show_unfinished(paper: str | None, where: Sequence[str]) -> None:
 
 def cmd_compare(args: argparse.Namespace) -> None:
     from repro.records import printed
+    from repro.records.comparison import NOTES
     from repro.records.results import compare
 
-    both = compare(args.first, args.second, args.paper, args.where)
+    with report_waiting("reading the runs", print_progress):
+        both = compare(args.first, args.second, args.paper, args.where)
     if args.json:
         print_json(both)
     elif both.empty:
-        print(f"no experiment has runs of {args.first} and of {args.second} on one testbed at one scale")
+        print(one_line(f"nothing to compare {args.first} with {args.second}: {'; '.join(both.attrs[NOTES])}"))
     else:
         print(f"A: {args.first}, B: {args.second}; ms: time of an iteration, medians over seeds and their range")
         print(printed.text(both.drop(columns="warnings").dropna(axis=1, how="all"), index=False))

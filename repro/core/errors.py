@@ -88,9 +88,13 @@ def shorten_path(path: str) -> str:
 def some_of(names: Sequence[object], most: int = 3, separator: str = ", ") -> str:
     """The first `most` names, in quotes if one has the separator, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    shown = [*map(str, names[:most])]
-    quoted = [f"'{name}'" for name in shown] if any(separator in name for name in shown) else shown
-    return separator.join(quoted) + more
+    return join_names(names[:most], separator) + more
+
+
+def join_names(names: Sequence[object], separator: str = ", ") -> str:
+    """The names, in quotes if one has the separator."""
+    shown = [*map(str, names)]
+    return separator.join([f"'{name}'" for name in shown] if any(separator in name for name in shown) else shown)
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str], all_of: str = "") -> InputError:
@@ -101,9 +105,9 @@ def unknown_name(kind: str, name: str, valid: Iterable[str], all_of: str = "") -
     names = sorted(valid)
     ranked = difflib.get_close_matches(name, names, n=len(names) or 1, cutoff=0.0)
     if len(ranked) <= LISTED:
-        return InputError(f"unknown {kind} '{name}'; valid: {', '.join(ranked) or 'none'}")
+        return InputError(f"unknown {kind} '{name}'; valid: {join_names(ranked) or 'none'}")
     rest = f"{all_of} names all" if all_of else f"of {len(ranked)}"
-    return InputError(f"unknown {kind} '{name}'; nearest: {', '.join(ranked[:NEAREST])} ({rest})")
+    return InputError(f"unknown {kind} '{name}'; nearest: {join_names(ranked[:NEAREST])} ({rest})")
 
 
 def describe_error(error: BaseException, *preferred: Callable[[str], bool]) -> str:

@@ -10,7 +10,7 @@ import ast
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
@@ -65,6 +65,32 @@ def _assigned_names(file: Path) -> dict[str, bool] | None:
         elif isinstance(node, ast.alias):
             names.setdefault((node.asname or node.name).partition(".")[0], False)
     return None if {"*", "__getattr__"} & {*names} or "globals" in ast.dump(tree) else names
+
+
+def declared_name(place: str) -> str | None:
+    """The text that the class of a plugin in a user's file calls its `name`, without importing it; None if no file
+    says so."""
+    path, _, attribute = place.partition(":")
+    try:
+        tree = ast.parse(Path(path).read_bytes() if path.endswith(".py") and Path(path).is_file() else b"")
+    except (OSError, ValueError, SyntaxError):
+        return None
+    for each in tree.body:
+        if isinstance(each, ast.ClassDef) and attribute in ("", each.name):
+            for target, value in _class_attributes(each):
+                if isinstance(target, ast.Name) and target.id == "name" and isinstance(value, ast.Constant):
+                    return str(value.value)
+    return None
+
+
+def _class_attributes(definition: ast.ClassDef) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The assignments in a class, those of tuples by element."""
+    for each in (each for each in definition.body if isinstance(each, ast.Assign)):
+        for target in each.targets:
+            if isinstance(target, ast.Tuple) and isinstance(value := each.value, ast.Tuple):
+                yield from zip(target.elts, value.elts, strict=False)
+            else:
+                yield target, each.value
 
 
 def admit_configured(config: Mapping[str, Any]) -> None:

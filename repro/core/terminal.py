@@ -1,4 +1,4 @@
-"""Text on a terminal: colours and warnings.
+"""Text on a terminal: colours, warnings and progress.
 
 Colours are off in pipes and files, and with $NO_COLOR (no-color.org) or TERM=dumb. Warnings are lines on stderr; a
 command prints the same warning once."""
@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 CODES = {"bold": 1, "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
@@ -20,6 +23,33 @@ def shows_colours(stream: TextIO) -> bool:
 def style_text(text: str, style: str, stream: TextIO) -> str:
     """The text in a style of `CODES`, if the stream shows colours."""
     return f"\x1b[{CODES[style]}m{text}\x1b[0m" if shows_colours(stream) else text
+
+
+SILENT_S = 5.0  # between two lines of a command that works on one thing
+
+
+@contextmanager
+def report_waiting(what: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Call `say` with `WHAT, 5 s so far` every SILENT_S while the block runs, from a thread."""
+    ended = threading.Event()
+
+    def report() -> None:
+        waited_s = 0.0
+        while not ended.wait(SILENT_S):
+            say(f"{what}, {(waited_s := waited_s + SILENT_S):g} s so far")
+
+    thread = threading.Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def print_progress(line: str) -> None:
+    """Print a line of progress on stderr."""
+    print(line, file=sys.stderr, flush=True)
 
 
 LONGEST_LINE = 4000  # characters of a message

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from repro.core.errors import some_of
 from repro.core.terminal import one_line
 from repro.records import printed
 from repro.records.busy import taken_by_others
@@ -79,7 +80,8 @@ def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     and the first one's time over the second's.
 
     A name is that of a variant or a strategy; each of its configurations has a row. Two configurations without such a
-    partner, such as with learning rates of their own, form a row too; their labels say how they differ.
+    partner, such as with learning rates of their own, form a row too; their labels say how they differ. An empty table
+    says why in its attribute NOTES.
     """
     import pandas as pd
 
@@ -88,7 +90,8 @@ def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     def side(name: str) -> pd.DataFrame:
         return _medians(runs[(runs[NAMES] == name).any(axis=1)], place).reset_index()
 
-    both = pd.merge(side(first), side(second), on=place, suffixes=(" A", " B"))
+    sides = side(first), side(second)
+    both = pd.merge(*sides, on=place, suffixes=(" A", " B"))
     both = both[both["variant_name A"] != both["variant_name B"]]
     both = both[_partners(both, place)]
     columns = [*place, *(f"{column} {side}" for column in ("variant", "ms", "range") for side in "AB")]
@@ -101,7 +104,37 @@ def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
         shown[column] = [
             "; ".join(dict.fromkeys(each for each in pair if isinstance(each, str))) or NONE for pair in pairs
         ]
+    shown.attrs[NOTES] = [] if len(shown) else [_why_apart((first, second), sides, place)]
     return shown.reset_index(drop=True)
+
+
+def no_pairs(why: str) -> pd.DataFrame:
+    """What `compare` returns where no runs can be compared."""
+    import pandas as pd
+
+    empty = pd.DataFrame()
+    empty.attrs[NOTES] = [why]
+    return empty
+
+
+def _why_apart(names: Sequence[str], sides: Sequence[pd.DataFrame], place: list[str]) -> str:
+    """Why runs of two sides form no pair, by experiment."""
+    if untimed := [name for name, side in zip(names, sides, strict=True) if side.empty]:
+        return f"no run of {' or '.join(untimed)} has a time of an iteration"
+    of_both = [dict(iter(side.groupby(["paper", "experiment"]))) for side in sides]
+    reasons = []
+    for paper, experiment in of_both[0].keys() & of_both[1].keys():
+        first, second = (of_one[paper, experiment] for of_one in of_both)
+        apart = [column for column in place if {*first[column]}.isdisjoint({*second[column]})]
+        differ = [f"in {column} ({_values(first[column])}; {_values(second[column])})" for column in apart]
+        same = "are of one variant" if {*first["variant_name"]} == {*second["variant_name"]} else ""
+        how = f"differ {' and '.join(differ)}" if differ else same or "agree in no pair of configurations"
+        reasons.append(f"in {paper}/{experiment} they {how}")
+    return "; ".join(sorted(reasons)) or "no experiment has both"
+
+
+def _values(column: pd.Series) -> str:
+    return some_of([f"{value:g}" if isinstance(value, float) else value for value in sorted({*column.dropna()})]) or "-"
 
 
 def _partners(both: pd.DataFrame, place: list[str]) -> pd.Series:

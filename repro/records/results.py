@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from repro.core.errors import InputError, unknown_name
+from repro.core import own_code
+from repro.core.errors import InputError, some_of, unknown_name
 from repro.core.paths import results_root
 from repro.records import catalogue, comparison, reference, unfinished
 from repro.records.filters import Condition, Where, check_numbers, list_column, parse_conditions, select_rows
@@ -137,19 +138,43 @@ def compare(first: str, second: str, paper: str | None = None, where: Where = ()
     name, _, experiment = str(paper or "").partition("/")
     papers = catalogue.papers(name or None)
     names = {(each, at): having for each in papers for at, having in names_at(each).items()}
-    check_sides((first, second), {side for having in names.values() for side in having})
+    known = {side for having in names.values() for side in having}
+    files = {own_code.declared_name(each): each for each in known if own_code.is_place(each)}
+    first, second = (files.get(side, side) if side not in known else side for side in (first, second))
+    check_sides((first, second), known)
     if experiment and (name, experiment) not in names:
         raise unknown_name(f"experiment of {name} with results", experiment, {at for _, at in names})
     check_columns(where, "runs", papers)
-    both = [at for at, having in names.items() if {first, second} <= having and experiment in ("", at[1])]
+    met = {(each, at): having for each in papers for at, having in names_at(each, where).items()} if where else names
+    met = {at: having for at, having in met.items() if experiment in ("", at[1])}
+    both = [at for at, having in met.items() if {first, second} <= having]
+    if not both:
+        return comparison.no_pairs(why_apart((first, second), met, where))
     runs = [run for each in papers for run in catalogue.runs(each, experiments=[at for of, at in both if of == each])]
     return comparison.compare(select(build_table("runs", runs), where), first, second)
 
 
-def names_at(paper: str) -> dict[str, set[str]]:
-    """The names of a paper's finished runs, each a variant's or a strategy, by experiment."""
+def why_apart(sides: Sequence[str], names: Mapping[tuple[str, str], set[str]], where: Sequence[Condition]) -> str:
+    """Why no experiment has both. names: (paper, experiment) -> the names of its runs that meet the conditions."""
+    at = {side: ["/".join(place) for place, having in names.items() if side in having] for side in sides}
+    under = f" with {', '.join(map(str, where))}" if where else ""
+    if lacking := [side for side in sides if not at[side]]:
+        return f"there are no runs of {' or '.join(lacking)}{under}"
+    return "; ".join(f"{side} has runs{under} in {some_of(places)}" for side, places in at.items())
+
+
+def names_at(paper: str, where: Sequence[Condition] = ()) -> dict[str, set[str]]:
+    """The names of a paper's finished runs, each a variant's or a strategy, by experiment.
+
+    where: without the published runs that do not meet the conditions on columns of their table.
+    """
     names: dict[str, set[str]] = defaultdict(set)
-    for row in reference.table_columns(paper, ["experiment", *comparison.NAMES]).to_pylist():
+    stored = reference.column_types(paper, "runs")
+    where = [each for each in where if each.column in stored and each.column not in (*Labelled._fields, "origin")]
+    named = ["experiment", *(column for column in comparison.NAMES if column in stored)]
+    columns = [*dict.fromkeys([*named, *(each.column for each in where)])]
+    published = make_frame(reference.table_columns(paper, columns).to_pylist(), columns)
+    for row in select_rows(published, where)[named].to_dict("records"):
         names[row.pop("experiment")] |= {*row.values()}
     for run in catalogue.runs(paper, results_root()) if has_own_runs(paper) else ():
         names[run.identity.experiment] |= {run.label, run.identity.variant, run.identity.strategy.name}

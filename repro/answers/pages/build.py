@@ -13,7 +13,7 @@ from repro.core import config_folders, errors, safe_files
 from repro.core.errors import InputError, unknown_name
 from repro.core.not_none import not_none
 from repro.core.paths import REPORTS, reference_root, reports_root
-from repro.core.terminal import warn
+from repro.core.terminal import report_waiting, warn
 from repro.core.worker_processes import Start, open_processes
 
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
@@ -49,14 +49,15 @@ def build(
     pages = {name: before for name in names if (before := _unchanged(name, results, out, pdf))}
     missing = [name for name in names if name not in pages]
     if paper is None:
-        with open_processes(len(missing), IMPORTED) as start:
+        with report_waiting("building the pages", say), open_processes(len(missing), IMPORTED) as start:
             pages |= _pages(missing, results, out, say, start, pdf, meanwhile)
             pages[overview.PAGE] = start(
                 overview.build, {name: each.summary for name, each in pages.items()}, out, pdf
             )()
     elif missing:
         say(f"building the page of {paper} ...")
-        pages[paper] = page(paper, results, out, pdf)
+        with report_waiting(f"building the page of {paper}", say):
+            pages[paper] = page(paper, results, out, pdf)
     files = [path for each in pages.values() for path in each.written()]
     for name in pages:
         _sweep([out / "figures" / name, out / "tables" / name], set(files))

@@ -8,13 +8,14 @@ from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.core.not_none import not_none
 from repro.experiment.expand import expand_runs
-from repro.records import reference, store
+from repro.records import reference, results, store
 from repro.records.record import Found
 from repro.records.record_list import Records
 from repro.records.tables import build_table
 from repro.records.variants import WORKSPACE
 from repro.testing import StrategyConformance
 from tests.support.own_files import FIG4, WAYS, planned, refused, trained
+from tests.unit.mlflow.made import write_finished
 
 DATA = ("dataset=./mine.npz", "batch=20")
 
@@ -39,6 +40,16 @@ def test_runs_before_and_after_a_change_of_the_file_are_two_variants():
     ]
     runs = build_table("runs", [Found(WORKSPACE, each) for each in (record, *changed)])
     assert runs["variant"].nunique() == runs["configuration"].nunique() == 3 and runs["besides"].nunique() == 1
+
+
+def test_a_strategy_in_a_file_is_compared_under_its_own_name(mine, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(mine / "results"))
+    (mine / "my_ways.py").write_text(WAYS.replace('name = "mine"', 'name, Options = "mine", DSync.Options'))
+    sizes = {"model": {"name": "mnist_mlp"}, "epochs": 1}
+    for name in ("./my_ways.py:Mine", "dsync"):
+        folder = mine / "results" / "pipesgd" / "fig4-mnist" / name[-4:]
+        write_finished(folder, config=sizes, variant=name, strategy=name)
+    assert len(results.compare("mine", "dsync", FIG4)) == 1
 
 
 def test_files_and_names_in_one_command(mine):

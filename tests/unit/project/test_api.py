@@ -68,6 +68,10 @@ def test_tables_are_those_of_the_commands(workspace, capsys):
     both = repro.compare("pipe_sgd", "dsync", "pipesgd", where)
     rows = printed("compare", "pipe_sgd", "dsync", "--paper", "pipesgd", *options)
     assert [row["A / B"] for row in rows] == pytest.approx([*both["A / B"]]) and len(both)
+    none = repro.compare("pipe_sgd", "dsync", where="workers=77")
+    assert none.empty and none.attrs["notes"] == ["there are no runs of pipe_sgd or dsync with workers=77"]
+    assert main(["compare", "pipe_sgd", "dsync", "--where", "workers=77"]) == 0
+    assert none.attrs["notes"][0] in capsys.readouterr().out
     (shown,) = repro.show(FIG4, "seeds=3", "strategy=dsync")
     (row,) = printed("show", FIG4, "seeds=3", "strategy=dsync")
     assert row == json.loads(json.dumps(shown.plain())) and row["runs"] == len(shown.runs) == 9

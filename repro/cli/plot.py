@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import string
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -16,7 +17,7 @@ from repro.core.terminal import one_line, style_text
 if TYPE_CHECKING:
     import pandas as pd
 
-MARKS = "ox+*#@%&"
+MARKS = "ox+*#@%&" + string.ascii_uppercase
 STYLES = ("blue", "red", "green", "magenta", "cyan", "yellow")
 AXIS = 9  # characters of the vertical axis and its labels
 Line = Sequence[tuple[float, float]]

@@ -137,6 +137,7 @@ class SmallRun:
     counters: list[dict[str, float]] = field(default_factory=list)
     sent_at: list[list[int]] = field(default_factory=list)  # the iterations, from 1, in which the rank sent something
     first_updates: list[dict[str, list[float]]] = field(default_factory=list)  # `FirstUpdates.ratios`
+    updates: list[float] = field(default_factory=list)  # of the weights, over those that an iteration has
     steps: int = 0
     exact: bool = True  # repetitions have the same bits
 
@@ -178,9 +179,7 @@ def run(
         start: Callable[..., list[Any]] = by_nccls_rules if home else virtual.run
         results = start(ranks, lambda fabric: one_rank(fabric, setup), NETWORK, costs)
     digests, weights, losses, sent, seconds, *others = map(list, zip(*results))
-    states, staleness, evaluated, counters, sent_at, ratios = others
-    rest = states, staleness, evaluated, counters, sent_at, ratios
-    return SmallRun(digests, weights, losses, sent, max(seconds), *rest, setup.steps, exact)
+    return SmallRun(digests, weights, losses, sent, max(seconds), *others, setup.steps, exact)
 
 
 def assert_same(first: SmallRun, second: SmallRun, remedy: str = "") -> None:
@@ -291,7 +290,8 @@ def one_rank(fabric: Fabric, setup: Setup) -> tuple:
         fabric.bytes_sent,
     )
     ratios = worker.first_updates.ratios() if setup.arithmetic else {}
-    return *mine, seconds, state, staleness, weights, counters, sent_at, ratios
+    updates = float(worker.model_shard.updates / worker.model_shard.updates_per_iteration)
+    return *mine, seconds, state, staleness, weights, counters, sent_at, ratios, updates
 
 
 def initial_weights() -> torch.Tensor:

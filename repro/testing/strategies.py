@@ -15,7 +15,7 @@ from repro.core.errors import InputError
 from repro.fabric.sparse.gradients import CODECS
 from repro.testing import real, small
 from repro.testing.nccl import NcclRules
-from repro.training.first_updates import describe_undivided
+from repro.training.first_updates import describe_divided_twice, describe_undivided
 
 STEPS, MOST_STEPS = 12, 400  # of a run; more if a strategy exchanges rarely
 STOP = 5  # the earliest iteration of a checkpoint
@@ -70,11 +70,12 @@ class StrategyConformance:
         chosen = strategies.load_strategy(name)
         if reason := chosen.unlike_plain_sgd:
             pytest.skip(f"{name} declares unlike_plain_sgd: {reason}")
-        trained = self.run(name, chosen.neutral, workers=1).whole
-        differences = small.describe_differences(trained, small.plain_model(), rounding=not self.in_bits)
+        alone = self.run(name, chosen.neutral, workers=1)
+        differences = small.describe_differences(alone.whole, small.plain_model(), rounding=not self.in_bits)
         assert not differences, (
-            f"{name}, one worker, strategy and plain SGD: {'; '.join(differences)}. If other options make them equal "
-            "(K = 1, density = 1), declare these as `neutral`; if none do, declare why as `unlike_plain_sgd`"
+            f"{name}, one worker, strategy and plain SGD: {'; '.join(differences)}. {describe_updates(alone)}If other "
+            "options make them equal (K = 1, density = 1), declare these as `neutral`; if none do, declare why as "
+            "`unlike_plain_sgd`"
         )
 
     def test_workers_on_the_same_data_are_one_worker(self, name: str) -> None:
@@ -89,9 +90,10 @@ class StrategyConformance:
         )
         differences = small.describe_differences(together.whole, alone.whole, rounding=True)
         undivided = "; ".join(describe_undivided(together.first_updates, workers).values())
+        size = undivided or describe_divided_twice(together.first_updates, workers)
         assert not differences, (
             f"{name}, {workers} workers and one on the same minibatches: {'; '.join(differences)}. "
-            f"{undivided or UNLIKE_ONE_WORKER}"
+            f"{describe_updates(together)}{size or UNLIKE_ONE_WORKER}"
         )
 
     def test_state_survives_a_checkpoint(self, name: str) -> None:
@@ -192,6 +194,16 @@ class StrategyConformance:
         chosen = strategies.load_strategy(name)
         with pytest.raises(InputError, match=f"{re.escape(chosen.name)} has no option 'nonsense'"):
             chosen.parse({"nonsense": 1})
+
+
+def describe_updates(run: small.SmallRun) -> str:
+    """A sentence on a rank that updates the weights more often than once an iteration; else ""."""
+    if (most := max(run.updates)) <= run.steps:
+        return ""
+    return (
+        f"It made {most:g} updates of the weights in {run.steps} iterations, where plain SGD makes one in "
+        "each: `worker.update` may be called once a step. "
+    )
 
 
 def stop_between(run: small.SmallRun) -> int:

@@ -13,6 +13,7 @@ from repro.training.model_shard import ModelShard
 GRADIENTS, WEIGHTS = 3, 100  # updates that are compared; weights: more, because local SGD averages them seldom
 SAMPLE = 4096  # weights whose norm is taken
 LEAST = 1.5  # ratios that tell; rounding and lossy codecs stay far below
+CLOSE = 0.05  # of rounding and codecs, relative
 REMEDIES = {
     "gradients": "`worker.update(total)` divides by {workers}, or by its `summands`",
     "weights": 'divide the sum of the workers\' weights, or use `fabric.allreduce(weights, op="mean")`',
@@ -80,3 +81,13 @@ def describe_undivided(of_ranks: Sequence[Mapping[str, Sequence[float]]], worker
                 f"were not divided; {remedy.format(workers=workers)}"
             )
     return lines
+
+
+def describe_divided_twice(of_ranks: Sequence[Mapping[str, Sequence[float]]], workers: int) -> str:
+    """How much shorter the updates of workers that compute on the same data are than each worker's gradient; "" if they
+    are not, or other than a mean would be that is divided again. of_ranks: as `describe_undivided`."""
+    ratios = [ratio for rank in of_ranks for ratio in rank.get("gradients", ())]
+    if workers == 1 or not ratios or not all(math.isclose(workers * ratio, 1, rel_tol=CLOSE) for ratio in ratios):
+        return ""
+    remedy = REMEDIES["gradients"].format(workers=workers)
+    return f"the first updates are 1/{workers} of the workers' gradients, as if a mean were divided again; {remedy}"

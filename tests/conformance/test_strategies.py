@@ -135,6 +135,7 @@ class TestPlantedFaults:
 
 
 SIGNS = """
+from repro.strategies.dsync import DSync
 from repro.strategies.shared.data_parallel import DataParallel, GradientStrategy
 
 
@@ -153,6 +154,23 @@ class Sums(GradientStrategy):
     def exchange(self, gradient):
         self.worker.fabric.allreduce(gradient)
         return gradient * self.worker.workers
+
+
+class Twice(GradientStrategy):
+    name = "twice"
+
+    def exchange(self, gradient):
+        self.worker.fabric.allreduce(gradient)
+        return gradient / self.worker.workers
+
+
+class Extra(DSync):
+    name = "extra"
+
+    def step(self):
+        report = super().step()
+        self.worker.update()
+        return report
 
 
 class Weights(DataParallel):
@@ -195,13 +213,22 @@ class TestAFileOfOnesOwn:
             except pytest.skip.Exception as skip:
                 assert "NCCL" in str(skip) or "unlike_plain_sgd" in str(skip)
 
-    @pytest.mark.parametrize("which", ["Sums", "Weights"])
-    def test_a_fault_is_named_with_its_entry_and_its_size(self, tmp_path, which):
+    @pytest.mark.parametrize(
+        ("which", "cause"),
+        [("Sums", "a sum of 3 were not divided"), ("Weights", "a sum of 3 were not divided"),
+         ("Twice", "1/3 of the workers' gradients, as if a mean were divided again")],
+    )  # fmt: skip
+    def test_a_fault_is_named_with_its_entry_and_its_size(self, tmp_path, which, cause):
         kit, name = self.kit(tmp_path, which)
         kit.test_one_worker_is_plain_sgd(name)
-        message = r"\['a\.0\.weight'\] differs in 30 of 30 elements, by up to [\d.]+.*a sum of 3 were not divided"
+        message = rf"\['a\.0\.weight'\] differs in 30 of 30 elements, by up to [\d.]+.*{cause}"
         with pytest.raises(AssertionError, match=message):
             kit.test_workers_on_the_same_data_are_one_worker(name)
+
+    def test_two_updates_in_one_iteration_are_counted(self, tmp_path):
+        kit, name = self.kit(tmp_path, "Extra")
+        with pytest.raises(AssertionError, match=r"made 24 updates of the weights in 12 iterations.*If other options"):
+            kit.test_one_worker_is_plain_sgd(name)
 
 
 # --- Pipe-SGD

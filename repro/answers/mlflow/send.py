@@ -55,7 +55,7 @@ from repro.records.record import Data
 METRICS_A_CALL, PARAMETERS_A_CALL = 900, 100  # MLflow's limits are 1000 in total, 100 of them parameters
 MOST_RUNS = 1000  # of an experiment, to make its view
 LOG, MIRRORED, FAILED = "repro.log", "repro.mirrored", "failed"  # tags; the last: the reason of a failure
-OF_SEEDS = (WARNINGS, FAILED, "stand_in")  # tags of a variant's run that say what those of its seeds say
+OF_SEEDS = (WARNINGS, FAILED, "stand_in", "group")  # tags of a variant's run that say what those of its seeds say
 KEY, PARENT, USER = "repro.key", "mlflow.parentRunId", "mlflow.user"
 VARIANT = "repro.variant"  # tag of the run of a variant: a digest of what its seeds have in common
 SHARED = ("paper", "experiment", "figure", "variant", "kind", "strategy", "testbed", "workers", "dataset", "scale")

@@ -55,6 +55,8 @@ def test_seeds_are_children_of_the_run_of_their_variant(root, folder):
     client, parents = runs_of(root, variants=True)
     children = {run.data.tags["repro.run"]: run.data.tags["mlflow.parentRunId"] for run in runs_of(root)[1]}
     names = {run.info.run_id: run.info.run_name for run in parents}
+    for tag in ("group", "stand_in"):  # as the charts group them: also on stand-in data
+        assert {run.data.tags[tag] for run in parents} == {run.data.tags[tag] for run in runs_of(root)[1]}
     assert {run: names[parent] for run, parent in children.items()} == {
         "seed3": "Pipe-SGD + T", "seed4": "Pipe-SGD + T", "other": "D-Sync"
     }  # fmt: skip

@@ -49,12 +49,12 @@ def cmd_queue(args: argparse.Namespace) -> int:
 
     began = time.monotonic()
     entries = queue.read_queue(args.file or queue.FILE)
+    for override in args.overrides:
+        check_override(override, parts_of({}))
     if args.list:
         for number, entry in enumerate(entries, start=1):
             print(describe_entry(number, entry))
         return 0
-    for override in args.overrides:
-        check_override(override, parts_of({}))
     check_committed()
     out = args.out or results_root() / PACKED
     try:

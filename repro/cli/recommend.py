@@ -85,7 +85,6 @@ def add_commands(commands: Any) -> None:
     map_.add_argument(
         "--first-case",
         type=int,
-        default=0,
         metavar="N",
         help="the first of these settings: others than before (default 0)",
     )
@@ -96,6 +95,8 @@ def cmd_map(args: argparse.Namespace) -> None:
     """Build the map, or check the forms behind it."""
     if args.simulations < 0:
         raise InputError(f"--simulations {args.simulations}: must be 0 or more")
+    if args.first_case is not None and args.check_forms is None:
+        raise InputError("--first-case is a setting of --check-forms, which is not given")
 
     from repro.core.user_files import make_target_folder
 
@@ -103,7 +104,7 @@ def cmd_map(args: argparse.Namespace) -> None:
     if folder:
         make_target_folder("--out", folder)
     if args.check_forms is not None:
-        return check_forms(args.check_forms, args.first_case, folder)
+        return check_forms(args.check_forms, args.first_case or 0, folder)
 
     from repro.answers.ranking import (
         against,
@@ -136,14 +137,16 @@ def cmd_map(args: argparse.Namespace) -> None:
 
 def check_forms(names: list[str], first: int, folder: Path | None) -> None:
     """names: of candidates; none: all."""
-    from repro.answers.ranking import form_checks, written
     from repro.answers.ranking.candidates import read_candidates
-    from repro.answers.ranking.form_errors import CASES, SHARE, WITHIN, Checked, FormError
-    from repro.core.atomic import write_atomically
 
     among = read_candidates()
     if unknown := [name for name in names if name not in among]:
         raise unknown_name("candidate", unknown[0], among)
+
+    from repro.answers.ranking import form_checks, written  # import PyTorch
+    from repro.answers.ranking.form_errors import CASES, SHARE, WITHIN, Checked, FormError
+    from repro.core.atomic import write_atomically
+
     file = folder / "forms.csv" if folder else None
     every = written.from_csv(Checked, file.read_text(encoding="utf-8")) if file and file.exists() else []
     for name in names or among:

@@ -44,7 +44,7 @@ def add_where(parser: argparse.ArgumentParser) -> None:
 def cmd_results(args: argparse.Namespace) -> None:
     from repro.core.atomic import write_atomically
     from repro.records import printed
-    from repro.records.results import results
+    from repro.records.results import UNFINISHED, results
 
     with report_waiting("reading the runs", print_progress):
         table = results(args.paper, args.where, args.table)
@@ -58,8 +58,10 @@ def cmd_results(args: argparse.Namespace) -> None:
     elif args.csv:
         print(printed.csv(table), end="")
     else:
-        print(format_experiments(table) if args.table == "runs" else printed.text(table, index=False))
-        if args.paper and table.empty and not args.where:
+        nothing = "no unfinished runs" if args.table == UNFINISHED else f"no {args.table}"
+        shown = printed.text(table, index=False) if len(table) else nothing
+        print(format_experiments(table) if args.table == "runs" else shown)
+        if args.table == "runs" and args.paper and table.empty and not args.where:
             show_drawn(args.paper)
         if args.table == "runs":
             show_unfinished(args.paper, args.where)

@@ -156,8 +156,10 @@ def type_adapter(kind: type) -> TypeAdapter:
 
 def error_line(errors: ValidationError, where: str = "", owner: str = "") -> str:
     """The message about the first invalid entry: its path, its value, and what it must be."""
-    error = errors.errors()[0]
-    loc = [step for step in error["loc"] if step not in BRANCHES]
+    located = [(each, [step for step in each["loc"] if step not in BRANCHES]) for each in errors.errors()]
+    error, loc = located[0]
+    if error["type"] == "int_type":  # of `int | float` what both refuse
+        error = next(each for each, at in reversed(located) if at == loc)
     name = ".".join([*filter(None, [where]), *map(str, loc)])
     if error["type"] == "missing":
         return f"{name}: is missing" + (f"; {owner} requires it" if owner else "")

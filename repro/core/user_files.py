@@ -162,15 +162,15 @@ def read_yaml(path: Path, kind: str = "YAML file") -> Any:
         state = path.stat()
         return pickle.loads(_read_cached(path, state.st_mtime_ns, state.st_size))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: not a readable {kind} ({_reason(path, error)})") from None
+        raise InputError(f"{path}: not a readable {kind} ({describe_yaml_error(path, error)})") from None
 
 
-def _reason(path: Path, error: Exception) -> str:
+def describe_yaml_error(path: Path, error: Exception) -> str:
     """Why a YAML file cannot be read, with its line."""
     if isinstance(error, OSError):
         return str(error.strerror)
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return " ".join(str(error).split())
+        return " ".join(str(error).replace('in "<byte string>", ', "").split())
     line = error.problem_mark.line
     begins = read_bytes(path).decode().splitlines()[line : line + 1]
     if begins and "\t" in begins[0][: len(begins[0]) - len(begins[0].lstrip())]:

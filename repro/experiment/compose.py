@@ -140,7 +140,8 @@ class Composer:
             if (valid := [f"{prefix}{name}" for name in entries]) and key in valid:  # its value is a mapping
                 return InputError(f"{key}: its value has an unknown entry; +{key}.NAME=value adds one")
             wrong = unknown_name("option", key, valid) if valid else InputError(f"unknown option '{key}': {empty}")
-            plugin = f"{group} {entries['name']}: " if group in PLUGINS and entries.get("name") else ""
+            has_name = (group in PLUGINS or group == "testbed") and entries.get("name")
+            plugin = f"{group} {entries['name']}: " if has_name else ""
             return InputError(f"{plugin}{wrong}")
         if match := re.search("Error merging override ([^=]*=(.).*)", text):  # a list for entries, or the reverse
             return InputError(f"{match[1]}: must be {'entries, as {name: value}' if match[2] == '[' else 'a list'}")

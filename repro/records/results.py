@@ -35,7 +35,9 @@ def results(paper: str | None = None, where: Where = (), table: str = "runs") ->
     invalid condition, a text that no run has in its column, or an unknown table.
     """
     if table not in (tables := (*TABLES, UNFINISHED)):
-        raise unknown_name("table", table, tables)
+        raise unknown_name("table", str(table), tables)
+    if paper == "":
+        raise InputError("paper '': must be a paper, or PAPER/EXPERIMENT; None for all")
     where = parse_conditions(where)  # before records are read
     name, _, experiment = str(paper or "").partition("/")
     papers = catalogue.papers(name or None)
@@ -60,6 +62,8 @@ def select(table: pd.DataFrame, where: Sequence[Condition]) -> pd.DataFrame:
     """The rows under conditions; InputError for a text that no run has in its column."""
     for each in where:
         check_known(each, lambda column: {*list_column(table, column)})
+        if each.values == (None,) and None not in list_column(table, each.column):
+            raise InputError(f"where {each}: no run lacks a value there; must be a value, or several in a list")
     return select_rows(table, where)
 
 

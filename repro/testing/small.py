@@ -179,7 +179,9 @@ def run(
         start: Callable[..., list[Any]] = by_nccls_rules if home else virtual.run
         results = start(ranks, lambda fabric: one_rank(fabric, setup), NETWORK, costs)
     digests, weights, losses, sent, seconds, *others = map(list, zip(*results))
-    return SmallRun(digests, weights, losses, sent, max(seconds), *others, setup.steps, exact)
+    states, staleness, evaluated, counters, sent_at, ratios, updates = others
+    rest = states, staleness, evaluated, counters, sent_at, ratios, updates
+    return SmallRun(digests, weights, losses, sent, max(seconds), *rest, setup.steps, exact)
 
 
 def assert_same(first: SmallRun, second: SmallRun, remedy: str = "") -> None:

@@ -129,4 +129,4 @@ def load_site(file: Path | None = None) -> Site:
     except OSError as error:
         raise InputError(f"{where}: {error.strerror}") from None
     except (yaml.YAMLError, ValueError, InputError) as error:
-        raise InputError(f"{where}: {' '.join(str(error).split())}") from None
+        raise InputError(f"{where}: {user_files.describe_yaml_error(file, error)}") from None

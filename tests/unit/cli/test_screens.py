@@ -71,6 +71,8 @@ def test_a_plot_has_a_mark_at_each_end_of_a_line():
     body = [line.partition("|")[2] for line in drawn.splitlines() if "|" in line]
     assert body[0].endswith("o") and body[-1].startswith("o") and len(body[0]) <= 40
     assert body[len(body) // 2].startswith("x") and body[len(body) // 2].endswith("x")
+    many = plot.plot_text({f"{n} of many": [(0.0, n)] for n in range(20)}, "s", "top1")
+    assert len({line.split()[0] for line in many.splitlines() if line.endswith("of many")}) == 20  # without colours too
     assert plot.plot_text({}, "s", "top1") == "nothing to plot"
     assert "o" in plot.plot_text({"one": [(1.0, 1.0)]}, "s", "top1")
 

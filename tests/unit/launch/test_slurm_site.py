@@ -21,11 +21,13 @@ def test_the_projects_site_file_is_the_defaults():
     assert site.load_site(site.DEFAULT) == site.Site()
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "a: &a [x]\nb: [*a]", "\x00"], ids=lambda text: text[:9])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "a: &a [x]\nb: [*a]", "\x00", "a: [1\nb: {"], ids=lambda text: text[:9]
+)
 def test_a_site_file_that_is_none_is_one_line(options, text):
     with pytest.raises(InputError, match=r"site file .*site\.yaml: ") as refusal:
         options(text)
-    assert "\n" not in str(refusal.value)
+    assert "\n" not in str(refusal.value) and "byte string" not in str(refusal.value)
 
 
 def test_site_options_are_read(options):

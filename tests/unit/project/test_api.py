@@ -134,7 +134,8 @@ def test_bad_input_is_refused_as_by_the_commands(workspace):
                  lambda: repro.list("nobody"), lambda: repro.claims("nobody"), lambda: repro.run(FIG4, force="yes"),
                  lambda: repro.run(FIG4, mlflow="no"), lambda: repro.run(FIG4, scale=None), lambda: repro.frame("x"),
                  lambda: repro.show(FIG4, draws=3), lambda: repro.results("pipesgd", {4: 4}), lambda: repro.frame(3),
-                 lambda: repro.compare("dsync", 3), lambda: repro.run(FIG4, seed=1)):  # fmt: skip
+                 lambda: repro.compare("dsync", 3), lambda: repro.run(FIG4, seed=1), lambda: repro.results(""),
+                 lambda: repro.results(table=None), lambda: repro.results("pipesgd", {"workers": None})):  # fmt: skip
         with pytest.raises(InputError):
             call()
     assert callable(repro.recommend)

@@ -7,7 +7,9 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from repro.records.record import Record
+from repro.core.errors import InputError
+from repro.core.fields import check_fields
+from repro.records.record import Record, Step
 from repro.records.run_columns import COLUMNS, ENTRIES, run_row
 from tests.reports.data.summaries import make
 from tests.support.records import found_of
@@ -40,3 +42,9 @@ def test_a_row_has_what_only_pages_had():
     assert row["per_rank.wait_s"] == 2.0 and row["counters.skipped"] == 2 and row["wall.total_s"] == 9.0
     assert row["final.top1"] == row["final"] and row["step.mean_s"] == row["step_s"]
     assert row["loss.fallen"] > 0 and row["to_0.95_iterations"] > 0
+
+
+@pytest.mark.parametrize(("value", "must"), [(float("nan"), "a finite number"), ("fast", "a number")])
+def test_a_number_of_a_record_must_be_one(value, must):
+    with pytest.raises(InputError, match=f"result.step.mean_s={value}: must be {must}$"):
+        check_fields(Step, {"mean_s": value}, "result.step")

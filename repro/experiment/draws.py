@@ -42,6 +42,11 @@ def _on_testbed(entry: Input) -> Input:
     return entry.model_copy(update={"entries": entries, "choices": choices})
 
 
+def has_draws(config: RunConfig) -> bool:
+    """Whether the inputs of a run can be drawn."""
+    return config.simulated and bool(inputs_of(config))
+
+
 def check_draws(config: RunConfig) -> None:
     """InputError if a run has nothing to draw, or if a hypothesis makes an invalid configuration."""
     where = f"{config.paper}/{config.experiment} on {config.testbed.name}"

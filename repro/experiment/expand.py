@@ -148,7 +148,7 @@ class Point:
 
     def sweep(self, seed: int, number: int) -> Iterator[Run]:
         """A run of all draws, if the testbed is simulated and has inputs."""
-        if self.config.simulated and draws.inputs_of(self.config):
+        if draws.has_draws(self.config):
             draws.check_draws(self.config)
             yield self.run(self.config.model_copy(update={"draws": number}), seed)
 

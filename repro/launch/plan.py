@@ -67,7 +67,7 @@ def plan_runs(
         sys.stderr.write(answer["stderr"])
     else:
         announce = cache(lambda: print(f"planning the runs of {some_of(names)} ...", file=sys.stderr, flush=True))
-        check_early(lambda: check_runs(names, overrides, scale, fetch), announce)
+        check_early(lambda: check_runs(names, overrides, scale, draws, fetch), announce)
         check_quoted(names)
         announce()
         answer = ask_helper(request, pools)
@@ -84,10 +84,12 @@ def check_quoted(names: Sequence[str]) -> None:
         quoted_numbers(name)
 
 
-def check_runs(names: Sequence[str], overrides: Sequence[str], scale: str, fetch: bool) -> None:
-    """InputError for a scale, override or value that cannot be, as far as neither data nor models need to be read."""
+def check_runs(names: Sequence[str], overrides: Sequence[str], scale: str, draws: int, fetch: bool) -> None:
+    """InputError for a scale, override or value that cannot be, and for draws of runs that have none, as far as neither
+    data nor models need to be read."""
     from repro.experiment import config, grid
     from repro.experiment.compose import Composer, value_of
+    from repro.experiment.draws import check_draws, has_draws
     from repro.experiment.expand import check_profiles, expand_configs
     from repro.experiment.schema import RunConfig
 
@@ -108,6 +110,8 @@ def check_runs(names: Sequence[str], overrides: Sequence[str], scale: str, fetch
                 home_module("launcher").launcher_for(each.testbed).check_startable()
                 home_module("dataset").check_obtainable(each)
         check_profiles(checked)
+        if draws and checked and not any(map(has_draws, checked)):
+            check_draws(checked[0])
         if lacking and not checked and len(names) == 1:
             raise lacking[0]
 

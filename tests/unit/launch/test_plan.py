@@ -121,11 +121,16 @@ wrong = ["epochs=x", "optimizer.lr=x", "strategy=dsync,topk batch=20,0", "device
 options = ["strategy=pipe_sgd strategy.k=3", "strategy=pipe_sgd strategy.K=x", "optimizer.lrate=1"]
 for given in (*wrong, *options, "testbed.alpha=1", "testbed.kind=x"):
     try:
-        check_early(lambda: plan.check_runs(["pipesgd/fig4-mnist"], given.split(), "quick", True))
+        check_early(lambda: plan.check_runs(["pipesgd/fig4-mnist"], given.split(), "quick", 0, True))
     except InputError as error:
         print(str(error).partition("; ")[0])
 for given in ("epochs=${batch}", "strategy=pipe_sgd strategy.K=3", "testbed=virtual testbed.alpha_s=1e-3", "seeds=0,1"):
-    check_early(lambda: plan.check_runs(["pipesgd/fig4-mnist"], given.split(), "quick", True))
+    check_early(lambda: plan.check_runs(["pipesgd/fig4-mnist"], given.split(), "quick", 0, True))
+check_early(lambda: plan.check_runs(["pipesgd/fig4-mnist"], ["strategy=dsync"], "quick", 64, True))
+try:
+    check_early(lambda: plan.check_runs(["pipesgd/fig4-mnist"], ["testbed=here"], "quick", 64, True))
+except InputError as error:
+    print("measured" in str(error))
 print("torch" in sys.modules)
 """
     assert python(tmp_path, code) == [
@@ -137,8 +142,9 @@ print("torch" in sys.modules)
         "strategy pipe_sgd: unknown option 'strategy.k'",
         "strategy.K=x: must be a whole number",
         "unknown option 'optimizer.lrate'",
-        "unknown option 'testbed.alpha'",
+        "testbed here: unknown option 'testbed.alpha'",
         "unknown testbed.kind 'x'",
+        "True",
         "False",
     ]
 

@@ -150,7 +150,7 @@ def test_the_map_makes_its_folder_and_refuses_a_file(monkeypatch, tmp_path):
     assert from_csv(Cell, (tmp_path / "new" / "folder" / "map.csv").read_text()) == []
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="must be a folder"):
-        cmd_map(Namespace(simulations=0, out=str(tmp_path / "file")))
+        cmd_map(Namespace(simulations=0, out=str(tmp_path / "file"), check_forms=None, first_case=None))
 
 
 def test_the_page_is_right_that_amp_on_a100s_is_above_what_the_tool_says_by_the_gpu_s_name():

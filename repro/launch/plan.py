@@ -20,6 +20,7 @@ from repro.core.fields import check_value
 from repro.core.paths import PACKAGE
 from repro.core.processes import safe_environment
 from repro.core.registry import home_module
+from repro.core.terminal import print_progress, report_waiting
 from repro.core.without_pytorch import check_early, gpu_devices
 from repro.experiment.run import Run
 from repro.launch.local import rank_environment
@@ -29,7 +30,6 @@ from repro.launch.pool import Pools
 NOT_READ = ("published", "reports", "site", "static", "testing", "faults")
 SOURCES = (".py", ".yaml", ".csv", ".json", ".txt", ".lock")
 VARIABLES = ("REPRO_", "XDG_", "CUDA_", "SLURM_", "HOME", "PYTHON", "MPI4PY_", "LD_LIBRARY_PATH")
-SILENT_S = 5.0  # without a line on the screen
 OUTPUT_VARIABLES = ("REPRO_RESULTS", "REPRO_REPORTS")  # no run depends on where its results are written
 
 
@@ -129,7 +129,8 @@ def ask_helper(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
         )
         with helper:
             try:
-                text = await_answer(helper, json.dumps(request))
+                with report_waiting("planning", print_progress):  # most of it for PyTorch's import
+                    text = helper.communicate(json.dumps(request))[0]
             except BaseException:
                 helper.kill()
                 raise
@@ -139,17 +140,6 @@ def ask_helper(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
     if "error" in answer:
         raise getattr(errors, answer["error"])(answer["message"])
     return answer
-
-
-def await_answer(helper: subprocess.Popen[str], request: str) -> str:
-    """What a helper writes; a line on stderr for each SILENT_S that it takes, most of them for PyTorch's import."""
-    waited_s, to_send = 0.0, request
-    while True:
-        try:
-            return helper.communicate(to_send, timeout=SILENT_S)[0]
-        except subprocess.TimeoutExpired:
-            waited_s, to_send = waited_s + SILENT_S, ""  # it is sent once
-            print(f"planning, {waited_s:g} s so far", file=sys.stderr, flush=True)
 
 
 def plan_inputs() -> dict[str, Any]:

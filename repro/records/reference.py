@@ -80,8 +80,8 @@ def column_types(paper: str, table: str) -> dict[str, pyarrow.DataType]:
 
 def column_values(paper: str, columns: Sequence[str], table: str = "runs") -> set[Any]:
     """The values of columns of a published table, without reading the records; none without runs."""
-    found = table_columns(paper, columns, table).to_pydict()
-    return {value for values in found.values() for value in values if value is not None}
+    listed = table_columns(paper, columns, table).to_pydict()
+    return {value for values in listed.values() for value in values if value is not None}
 
 
 def table_columns(paper: str, columns: Sequence[str], table: str = "runs") -> pyarrow.Table:

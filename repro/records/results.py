@@ -20,6 +20,7 @@ from repro.records.tables import OF_RUN, TABLES, build_table, make_frame
 from repro.records.unfinished import Unfinished
 from repro.records.variants import Labelled
 
+Names = Mapping[tuple[str, str], set[str]]  # (paper, experiment) -> names of its runs, each a variant's or a strategy
 UNFINISHED = "unfinished"  # a table beside those of `repro.records.tables`
 
 
@@ -49,7 +50,7 @@ def results(paper: str | None = None, where: Where = (), table: str = "runs") ->
     if experiment and experiment not in (known := experiments_of(name)):
         raise unknown_name(f"experiment of {name} with results", experiment, known)
     only = [experiment] if experiment else None
-    return select(build_table(table, [run for each in papers for run in catalogue.runs(each, None, only)]), where)
+    return select_known(build_table(table, [run for each in papers for run in catalogue.runs(each, None, only)]), where)
 
 
 def experiments_of(paper: str) -> set[str]:
@@ -58,7 +59,7 @@ def experiments_of(paper: str) -> set[str]:
     return published | {folder.parent.name for folder in run_folders(results_root(), paper)}
 
 
-def select(table: pd.DataFrame, where: Sequence[Condition]) -> pd.DataFrame:
+def select_known(table: pd.DataFrame, where: Sequence[Condition]) -> pd.DataFrame:
     """The rows under conditions; InputError for a text that no run has in its column."""
     for each in where:
         check_known(each, lambda column: {*list_column(table, column)})
@@ -141,7 +142,8 @@ def compare(first: str, second: str, paper: str | None = None, where: Where = ()
     where = parse_conditions(where)  # before records are read
     name, _, experiment = str(paper or "").partition("/")
     papers = catalogue.papers(name or None)
-    names = {(each, at): having for each in papers for at, having in names_at(each).items()}
+    own = {(each, at): having for each in papers for at, having in own_names(each).items()}
+    names = merge_names(own, papers)
     known = {side for having in names.values() for side in having}
     files = {own_code.declared_name(each): each for each in known if own_code.is_place(each)}
     first, second = (files.get(side, side) if side not in known else side for side in (first, second))
@@ -149,17 +151,17 @@ def compare(first: str, second: str, paper: str | None = None, where: Where = ()
     if experiment and (name, experiment) not in names:
         raise unknown_name(f"experiment of {name} with results", experiment, {at for _, at in names})
     check_columns(where, "runs", papers)
-    met = {(each, at): having for each in papers for at, having in names_at(each, where).items()} if where else names
+    met = merge_names(own, papers, where) if where else names
     met = {at: having for at, having in met.items() if experiment in ("", at[1])}
     both = [at for at, having in met.items() if {first, second} <= having]
     if not both:
         return comparison.no_pairs(why_apart((first, second), met, where))
     runs = [run for each in papers for run in catalogue.runs(each, experiments=[at for of, at in both if of == each])]
-    return comparison.compare(select(build_table("runs", runs), where), first, second)
+    return comparison.compare(select_known(build_table("runs", runs), where), first, second)
 
 
-def why_apart(sides: Sequence[str], names: Mapping[tuple[str, str], set[str]], where: Sequence[Condition]) -> str:
-    """Why no experiment has both. names: (paper, experiment) -> the names of its runs that meet the conditions."""
+def why_apart(sides: Sequence[str], names: Names, where: Sequence[Condition]) -> str:
+    """Why no experiment has both. names: of the runs that meet the conditions."""
     at = {side: ["/".join(place) for place, having in names.items() if side in having] for side in sides}
     under = f" with {', '.join(map(str, where))}" if where else ""
     if lacking := [side for side in sides if not at[side]]:
@@ -167,11 +169,18 @@ def why_apart(sides: Sequence[str], names: Mapping[tuple[str, str], set[str]], w
     return "; ".join(f"{side} has runs{under} in {some_of(places)}" for side, places in at.items())
 
 
-def names_at(paper: str, where: Sequence[Condition] = ()) -> dict[str, set[str]]:
-    """The names of a paper's finished runs, each a variant's or a strategy, by experiment.
+def merge_names(own: Names, papers: Sequence[str], where: Sequence[Condition] = ()) -> Names:
+    """The names of finished runs: of one's own, and of the published ones under conditions."""
+    names: dict[tuple[str, str], set[str]] = defaultdict(set, {at: {*having} for at, having in own.items()})
+    for paper in papers:
+        for experiment, having in published_names(paper, where).items():
+            names[paper, experiment] |= having
+    return names
 
-    where: without the published runs that do not meet the conditions on columns of their table.
-    """
+
+def published_names(paper: str, where: Sequence[Condition]) -> dict[str, set[str]]:
+    """The names of a paper's published runs by experiment, without those that do not meet the conditions on columns of
+    their table."""
     names: dict[str, set[str]] = defaultdict(set)
     stored = reference.column_types(paper, "runs")
     where = [each for each in where if each.column in stored and each.column not in (*Labelled._fields, "origin")]
@@ -180,6 +189,12 @@ def names_at(paper: str, where: Sequence[Condition] = ()) -> dict[str, set[str]]
     published = make_frame(reference.table_columns(paper, columns).to_pylist(), columns)
     for row in select_rows(published, where)[named].to_dict("records"):
         names[row.pop("experiment")] |= {*row.values()}
+    return names
+
+
+def own_names(paper: str) -> dict[str, set[str]]:
+    """The names of the workspace's finished runs of a paper by experiment."""
+    names: dict[str, set[str]] = defaultdict(set)
     for run in catalogue.runs(paper, results_root()) if has_own_runs(paper) else ():
         names[run.identity.experiment] |= {run.label, run.identity.variant, run.identity.strategy.name}
     return names

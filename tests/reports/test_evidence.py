@@ -193,8 +193,12 @@ def test_a_function_counts_the_draws_that_all_of_its_runs_have():
               for name in ("timing-model-pipe", "pipe-faster-than-dsync")]  # fmt: skip
     assert counts == [16, 64]
     whole = claim("pipe-faster-than-dsync").model_copy(update={"whole": True})  # draws lack what its trainings do later
-    found = judge_runs.evidence(whole, "simulated")
-    assert found.sample is None and len(found.values) == len(runs["simulated"].seeds("D-Sync")) and not found.not_drawn
+    evidence = judge_runs.evidence(whole, "simulated")
+    assert (
+        evidence.sample is None
+        and len(evidence.values) == len(runs["simulated"].seeds("D-Sync"))
+        and not evidence.not_drawn
+    )
 
 
 def test_an_emulated_twin_is_a_sample_over_its_seeds_and_one_seed_is_none(monkeypatch):

@@ -42,7 +42,7 @@ def make_current(path: Path, wait_s: float) -> None:
         atomic.write_atomically(path.resolve(), memory.serialize())
         engine.dispose()
     except Exception as error:  # of SQLite, or of the libraries that MLflow migrates with
-        raise unusable(error, path) or error from None
+        raise refuse_unusable(error, path) or error from None
 
 
 def schema_version(stored: sqlite3.Connection) -> str | None:
@@ -53,7 +53,7 @@ def schema_version(stored: sqlite3.Connection) -> str | None:
     return str(row[0]) if row else None
 
 
-def unusable(error: BaseException, path: Path) -> InputError | None:
+def refuse_unusable(error: BaseException, path: Path) -> InputError | None:
     """The refusal of a database that makes each command fail with this error; None for an error of another cause."""
     cause: BaseException | None = error
     while cause and not isinstance(cause, sqlite3.Error):

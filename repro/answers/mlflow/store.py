@@ -76,7 +76,7 @@ class Store:
         """The error's own line for the user: it is ours, or of a database file that no command can use; else None."""
         if isinstance(error, ReproError):
             return error
-        return database.unusable(error, database_file(self.uri)) if is_sqlite(self.uri) else None
+        return database.refuse_unusable(error, database_file(self.uri)) if is_sqlite(self.uri) else None
 
 
 def tracking_uri(uri: str | None = None, root: Path | None = None) -> str:

@@ -55,15 +55,15 @@ def compare_alone(
     def pays(bits: float) -> bool:
         return corrected(best, setting.with_entries(beta_s_per_byte=8 / bits)) <= (1 - PAYS) * longest
 
-    found = Alone(workers, seconds, float(np.mean(beaten)), lowest(pays) if setting.uses_network else None)
+    alone = Alone(workers, seconds, float(np.mean(beaten)), find_lowest_rate(pays) if setting.uses_network else None)
     for count in MINIBATCHES:
         accumulated = corrected(usual.model_copy(update={"accumulate": count}), setting)
         if accumulated <= (1 - PAYS) * longest:
-            return replace(found, minibatches=count, gain=longest / accumulated)
-    return found
+            return replace(alone, minibatches=count, gain=longest / accumulated)
+    return alone
 
 
-def lowest(pays: Callable[[float], bool]) -> float | None:
+def find_lowest_rate(pays: Callable[[float], bool]) -> float | None:
     """The lowest rate (bits/s) from which on something pays; None: at none."""
     low, high = math.log(SLOWEST), math.log(FASTEST)
     if not pays(FASTEST):

@@ -19,7 +19,7 @@ from repro.answers.claims.value import Value
 from repro.answers.claims.verdict import Interval
 from repro.answers.figures import specification
 from repro.answers.figures.specification import Experiment
-from repro.answers.tables.runs import Runs, like_papers
+from repro.answers.tables.runs import Runs, has_real_sizes
 from repro.answers.tables.selection import best, grouped
 from repro.core import config_folders
 from repro.core.errors import InputError, unknown_name
@@ -103,8 +103,8 @@ class Results:
             spec = self.experiments.get(name, Experiment())
             groups = [self.shown.get((name, kind)) or self._member(name, kind)]
             groups += [self.shown.get((other, kind)) for other in spec.beside] if groups[0] else []
-            found = {number: run for group in groups if group for number, run in group.records.items()}
-            self._found[name, kind] = self.runs.only(number for number, run in found.items() if like_papers(run))
+            runs = {number: run for group in groups if group for number, run in group.records.items()}
+            self._found[name, kind] = self.runs.only(number for number, run in runs.items() if has_real_sizes(run))
         return self._found[name, kind] or None
 
     def _member(self, name: str, kind: str) -> Runs | None:
@@ -180,7 +180,7 @@ def arrange(paper: str, records: Iterable[Found], root: Path | None = None, swee
             wrong = unknown_name("experiment", claim.experiment, specs, all_of="figures.yaml")
             raise InputError(f"{claims_path(paper)}: claim {claim.id}: {wrong}")
     runs = Runs.of(_renamed(run, specs) for run in records)
-    drawn = [Drawn(_renamed(each.run, specs), each.draws) for each in sweeps if like_papers(each.run)]
+    drawn = [Drawn(_renamed(each.run, specs), each.draws) for each in sweeps if has_real_sizes(each.run)]
     superseded = find_superseded(each.run for each in drawn)
     drawn = [each for each in drawn if each.run.record.name not in superseded]
     results = Results(paper, runs, specs, file, root, sweeps=drawn)

@@ -195,7 +195,7 @@ class Runs:
         return self.first.identity.trains and timing_only(self.first)
 
 
-def like_papers(run: Found) -> bool:
+def has_real_sizes(run: Found) -> bool:
     """Whether a run's data are no stand-in of other sizes than the real ones."""
     return run.dataset is None or run.dataset.like_real
 

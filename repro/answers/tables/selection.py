@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from repro.answers.tables.runs import Runs, like_papers
+from repro.answers.tables.runs import Runs, has_real_sizes
 from repro.core.choices import QUICK
 from repro.records.busy import taken_by_others
 from repro.records.kinds import KINDS, SIMULATED
@@ -127,7 +127,7 @@ def best(groups: Iterable[Runs]) -> dict[str, Runs]:
         testbed = first.identity.testbed
         network = testbed.of_paper or "rate_gbit" in testbed.options
         counts = not is_busy(first), not is_quick(first), network, count(group), not group.timing_only, last
-        return like_papers(first), *counts
+        return has_real_sizes(first), *counts
 
     def count(group: Runs) -> int:
         counted = [run.label for run in group.records.values() if not run.identity.breakdown]

@@ -112,9 +112,9 @@ def test_two_names_are_compared_where_both_were_run():
 
 def test_two_names_without_a_pair_say_what_they_differ_in():
     lengths = [run("D-Sync", 0.4, epochs=epochs) for epochs in (2, 10)]
-    found = comparison.compare(table(run("Pipe-SGD", 0.1, epochs=5), *lengths), "pipe_sgd", "dsync")
-    assert found.empty
-    assert found.attrs[comparison.NOTES] == ["in pipesgd/fig4-mnist they differ in epochs (5; 2, 10)"]
+    compared = comparison.compare(table(run("Pipe-SGD", 0.1, epochs=5), *lengths), "pipe_sgd", "dsync")
+    assert compared.empty
+    assert compared.attrs[comparison.NOTES] == ["in pipesgd/fig4-mnist they differ in epochs (5; 2, 10)"]
     alone = comparison.compare(table(*lengths), "D-Sync", "dsync")
     assert alone.attrs[comparison.NOTES] == ["in pipesgd/fig4-mnist they are of one variant"]
 

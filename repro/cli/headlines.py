@@ -45,7 +45,7 @@ def judge_headlines(paper: str, keys: Container[str] | None = None, unanswered: 
 
     keys: of the user's runs and draws that answer; None: all. unanswered: also those without such an answer.
     """
-    own_alone = results.read_workspace(paper, keys, all_draws=False)
+    own_alone = results.read_workspace(paper, keys, with_committed=False)
     claims = [each for each in own_alone.file.claims if each.headline]
     kinds_of = {claim.id: {kind for kind in KINDS if reads_own(own_alone, claim, kind, keys)} for claim in claims}
     if not (unanswered or any(kinds_of.values())):

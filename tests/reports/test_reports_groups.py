@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from repro.answers.claims.drawn import Drawn
 from repro.answers.pages import provenance
 from repro.answers.tables.results import arrange
 from repro.answers.tables.runs import Runs
 from repro.answers.tables.selection import keys_of
 from repro.core.errors import InputError
 from repro.records import catalogue
+from repro.records.sweep import Draw
 from repro.reports import baselines
 from tests.reports.data.planned import NOWHERE, shown
 from tests.reports.data.probes import probe, timing_result, timings
@@ -64,6 +66,20 @@ def test_a_run_that_is_not_as_its_experiment_has_it_is_a_variant_of_its_own(tmp_
         write_summary(folder, run | {"run": name}, more)
     shown = arrange("pipesgd", catalogue.runs("pipesgd", tmp_path), NOWHERE).of(FIG4.name)["measured"]
     assert list(shown.frame["variant"]) == ["Pipe-SGD", "Pipe-SGD, K=3"]
+
+
+def test_draws_of_a_testbed_that_was_edited_before_the_newest_run_count_no_more():
+    """A page kept the range of the old numbers until draws of the new ones were made."""
+    old = found_of(make("D-Sync", "simulated", seed=1, finished="2026-02-03T00:00:00", testbed_model={"alpha_s": 1.0}))
+    draws = [Draw(0, {}, {})]
+
+    def left(*runs):
+        return [each.run.label for each in arrange("pipesgd", runs, NOWHERE, [Drawn(old, draws)]).sweeps]
+
+    later = {"seed": 0, "finished": "2026-02-03T01:00:00"}
+    assert left(found_of(make("D-Sync", "simulated", testbed_model={"alpha_s": 1.0}, **later))) == ["D-Sync"]
+    assert left(found_of(make("Pipe-SGD", "simulated", testbed_model={"alpha_s": 2.0}, **later))) == ["D-Sync"]
+    assert left(found_of(make("D-Sync", "simulated", testbed_model={"alpha_s": 2.0}, **later))) == []
 
 
 def test_simulated_results_group_by_testbed_parameters_and_not_by_machine():

@@ -77,13 +77,15 @@ def claims_of(paper: str, folder: Path | None = None) -> File:
 @dataclass(frozen=True)
 class ClaimEvaluator:
     """Judges a paper's claims by its results. drawn: experiment -> the sweeps of its runs, None without any; argument:
-    claim -> the argument of `repro run` that makes its runs."""
+    claim -> the argument of `repro run` that makes its runs; beside: finds the emulated runs and their simulations
+    that tell how far simulated times are off, None: those of `find`."""
 
     file: File
     find: Finder
     results: Path | None = None
     drawn: Callable[[str], Sweeps | None] = lambda _: None
     argument: Callable[[Claim], str] = lambda claim: claim.experiment
+    beside: Finder | None = None
     _made: dict[tuple[Sweeps | Runs, str], Runs] = field(default_factory=dict)
     _beside: dict[str, Mapping[int, Runs]] = field(default_factory=dict)
     _errors: dict[tuple[frozenset[str], float], Residuals | None] = field(default_factory=dict)
@@ -214,7 +216,7 @@ class ClaimEvaluator:
         it, beside the simulation's error. A number that no draw moves has its seeds alone.
         """
         configured, values = outcome_of(claim, sweeps.configured).values, self._drawn_values(claim, sweeps, None)
-        simulated, twin = self.find(claim.experiment, SIMULATED), self._twin(claim, sweeps)
+        simulated, twin = self._find_beside(claim.experiment, SIMULATED), self._twin(claim, sweeps)
         if reason := nothing_drawn(claim, configured, values) or not_all_drawn(claim, simulated, sweeps):
             return replace(evidence, not_drawn=reason)
         if not twin:
@@ -253,7 +255,7 @@ class ClaimEvaluator:
     def _twin(self, claim: Claim, sweeps: Sweeps) -> list[float]:
         """The emulated number over the simulated one, a ratio a seed; none without both."""
         simulated = median_or_none(outcome_of(claim, sweeps.configured).values.values())
-        if not simulated or (group := self.find(claim.experiment, EMULATED)) is None:
+        if not simulated or (group := self._find_beside(claim.experiment, EMULATED)) is None:
             return []
         ratios = sorted(value / simulated for value in outcome_of(claim, group).values.values())
         return ratios if all(0 < ratio < math.inf for ratio in ratios) else []
@@ -297,7 +299,12 @@ class ClaimEvaluator:
     def _twins(self) -> dict[str, Twins]:
         """The paper's experiments that were also emulated."""
         names = dict.fromkeys(claim.experiment for claim in self.file.claims)
-        return residuals.twins_of_pairs((self.find(name, EMULATED), self.find(name, SIMULATED)) for name in names)
+        find = self._find_beside
+        return residuals.twins_of_pairs((find(name, EMULATED), find(name, SIMULATED)) for name in names)
+
+    @property
+    def _find_beside(self) -> Finder:
+        return self.beside or self.find
 
     def by_construction(self, claim: Claim, group: Runs) -> str:
         """The testbed entry that fixes this claim's number: taken from it, or the only input of it."""

@@ -33,7 +33,8 @@ from repro.records.variants import find_superseded
 
 @dataclass
 class Results:
-    """shown: (experiment, kind) -> runs, in the page's order; others: groups of runs that no figure shows."""
+    """shown: (experiment, kind) -> runs, in the page's order; others: groups of runs that no figure shows; beside: the
+    results that tell how far simulated times are off, None: these."""
 
     paper: str
     runs: Runs
@@ -43,6 +44,7 @@ class Results:
     shown: dict[tuple[str, str], Runs] = field(default_factory=dict)
     others: list[Runs] = field(default_factory=list)
     sweeps: list[Drawn] = field(default_factory=list)
+    beside: Results | None = None
     _drawn: dict[str, Sweeps | None] = field(default_factory=dict)
     _found: dict[tuple[str, str], Runs] = field(default_factory=dict)
 
@@ -51,7 +53,7 @@ class Results:
         def argument(claim: Claim) -> str:
             return run_argument(self.paper, claim, self.experiments)
 
-        return ClaimEvaluator(self.file, self.find, self.root, self.drawn, argument)
+        return ClaimEvaluator(self.file, self.find, self.root, self.drawn, argument, (self.beside or self).find)
 
     @cached_property
     def verdicts(self) -> list[ClaimVerdict]:
@@ -154,15 +156,18 @@ def read(paper: str, root: Path | None) -> Results:
     return arrange(paper, catalogue.runs(paper, root), root, _sweeps(paper, root))
 
 
-def read_workspace(paper: str, keys: Container[str] | None = None, all_draws: bool = True) -> Results:
-    """The results of the runs of the workspace alone, with all draws: the inputs that a paper does not print are the
-    same for the user's runs. A verdict without the workspace in its `origin` rests on draws alone. keys: of the runs
-    that count; None: all. all_draws: also the committed ones, which take seconds.
+def read_workspace(paper: str, keys: Container[str] | None = None, with_committed: bool = True) -> Results:
+    """The results of the runs of the workspace alone, with the ranges that the page gives them: the inputs that a paper
+    does not print, and how far simulated times are off, are the same for the user's runs. A verdict without the
+    workspace in its `origin` rests on draws alone. keys: of the runs that count; None: all. with_committed: also the
+    committed draws and emulated runs, which take seconds.
 
     Raises InputError as `read`.
     """
     runs = (run for run in catalogue.runs(paper, results_root()) if keys is None or run.record.key in keys)
-    return arrange(paper, runs, None, _sweeps(paper, None if all_draws else results_root()))
+    mine = arrange(paper, runs, None, _sweeps(paper, None if with_committed else results_root()))
+    mine.beside = arrange(paper, catalogue.runs(paper)) if with_committed else None
+    return mine
 
 
 def _sweeps(paper: str, root: Path | None) -> Iterable[Drawn]:
@@ -181,7 +186,7 @@ def arrange(paper: str, records: Iterable[Found], root: Path | None = None, swee
             raise InputError(f"{claims_path(paper)}: claim {claim.id}: {wrong}")
     runs = Runs.of(_renamed(run, specs) for run in records)
     drawn = [Drawn(_renamed(each.run, specs), each.draws) for each in sweeps if has_real_sizes(each.run)]
-    superseded = find_superseded(each.run for each in drawn)
+    superseded = find_superseded([*runs.records.values(), *(each.run for each in drawn)])
     drawn = [each for each in drawn if each.run.record.name not in superseded]
     results = Results(paper, runs, specs, file, root, sweeps=drawn)
     for name, spec in specs.items():

@@ -81,6 +81,18 @@ def test_the_user_s_runs_are_judged_with_the_committed_draws_and_shown_first(wor
     assert not answer_claims("pipesgd/fig4-alexnet", {"0" * 64})
 
 
+@pytest.mark.parametrize("kind", [SIMULATED, EMULATED])
+def test_the_user_s_runs_of_one_kind_have_the_range_that_the_page_gives_them(workspace, committed, kind):
+    """Without the committed runs of the other kind a terminal's range was another one than the page's."""
+    experiment = "fig4-alexnet"
+    headlines = copy_committed(
+        workspace, lambda run: run if run.identity.experiment == experiment and run.kind == kind else None
+    )
+    on_page = {each.claim.id: each.estimate for each in committed.verdicts if each.kind == kind and each.estimate}
+    mine = {each.claim.id: each.estimate for headline in headlines.values() for each in headline.mine}
+    assert mine and mine == {name: on_page[name] for name in mine}
+
+
 def test_a_time_of_the_user_s_without_its_arithmetic_says_so_beside_the_verdict(workspace):
     def unpriced(run):
         if run.identity.experiment != "fig4-alexnet" or run.kind != SIMULATED:

@@ -10,11 +10,12 @@ import pytest
 from repro.answers.mlflow.format import final_metrics, staleness
 from repro.cli import experiments
 from repro.core.errors import InputError
+from repro.core.paths import reference_root
 from repro.experiment.expand import expand_runs
-from repro.records import comparison, kinds, reference, store
+from repro.records import catalogue, comparison, kinds, reference, store
 from repro.records.events import read_events
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
-from repro.records.record import Found
+from repro.records.record import Found, Record
 from repro.records.tables import build_table
 from repro.records.variants import REFERENCE, WORKSPACE
 from tests.reports.data.summaries import make, timing_only
@@ -88,6 +89,18 @@ def test_a_changed_run_has_no_number_of_the_paper_beside_it_and_stand_in_or_fewe
     assert shown(dataset={"name": "mnist-subset", "standin": False}, scale="quick") == {"ms": 5.0}
     assert shown(dataset={"name": "mnist", "standin": True}) == {"ms": 5.0}
     assert shown(workers=4, changed=["workers"]) == shown("Pipe-SGD") == {}
+
+
+def test_a_table_of_one_s_runs_tells_them_apart_from_each_other_alone(monkeypatch):
+    """Every row had 90 characters of a testbed's entry that is newer than the committed runs."""
+    committed = next(
+        each for each in catalogue.runs("pipesgd", reference_root())
+        if each.identity.experiment == "fig4-mnist" and each.kind == SIMULATED and each.identity.trains
+    )  # fmt: skip
+    plain = committed.record.plain()
+    plain["identity"]["testbed"]["newer_s"] = 1.0
+    text = experiments.ending_table([Record.of(plain)], {committed.record.run: "pipesgd/fig4-mnist"})
+    assert f"\n{committed.identity.variant} " in text and "newer_s" not in text
 
 
 def test_timing_only_runs_have_no_score_and_breakdowns_are_not_compared():

@@ -89,7 +89,7 @@ def write_table(page: Path, name: str, table: str) -> None:
 NAME, PAGE = "workloads", "docs/gpu.md"
 HEAD = (
     *("workload", "target", "data", f"GPU-hours, estimated ({CARD})", "ran on a GPU"),
-    *("trained to the target", "command (resumes)"),
+    *("this experiment trained to it", "command (resumes)"),
 )
 RECIPES = "dataset.md#recipes"
 

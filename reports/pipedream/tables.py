@@ -167,7 +167,7 @@ def passes(run: Found, minibatches: int) -> list[dict[str, Any]]:
         for box in schedules.trace_boxes(run.training.trace)
         if box.rank == 0 and box.line == messages and box.end <= end
     ]
-    return [{"kind": run.kind, "machine": f"machine {box.rank + 1}" + (", messages" if box in sent else ""),
+    return [{"kind": run.kind, "machine": f"{box.rank + 1}" + (" sends" if box in sent else ""),
              "pass": "communication" if box in sent else box.name,
              "minibatch": None if box.minibatch is None else box.minibatch + 1,
              "start_s": box.start - zero, "end_s": box.end - zero} for box in (*boxes, *sent)]  # fmt: skip

@@ -218,7 +218,7 @@ def draw_gantt(axis: Any, figure: Figure, rows: pd.DataFrame, looks: Looks, lege
                   linewidth=0.5, label=name)  # fmt: skip
     across = axis.figure.get_figwidth()
     end = max(panel.dataLim.x1 for panel in axis.get_shared_x_axes().get_siblings(axis))  # so far
-    digit, beside = DIGIT * WIDTH / across, 0.5 if across >= WIDTH else 0.2
+    digit, beside = DIGIT * WIDTH / across, 0.5 if across >= WIDTH else 0.05
     for text, place, width, start in zip(rows[figure.text] if figure.text else (), places, widths, rows[figure.x]):
         if not pd.isna(text) and width > digit * (len(f"{text:g}") + beside) * end:
             axis.text(start + width / 2, place, f"{text:g}", ha="center", va="center", size=NUMBER)

@@ -81,7 +81,7 @@ def describe_runs(runs: list[Found]) -> Markdown:
     most = max((run.training.iterations for run in trained), default=0)
     return Markdown.escape(
         f"{len(runs)} runs of {len(experiments)} experiments on {name_gpus(runs) or 'no GPU'}: {len(strategies)} "
-        f"strategies trained {len(networks)} networks on {name_gpus(trained) or 'none'}, for at most {most:,} "
+        f"strategies and {len(networks)} networks trained on {name_gpus(trained) or 'none'}, for at most {most:,} "
         "iterations."
     )
 

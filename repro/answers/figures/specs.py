@@ -46,7 +46,7 @@ class Specs:
         rows = figures.rows(figure, table) if len(table) else table
         if not len(rows):
             return Markdown(f"*{figure.title}: not run yet.*")
-        caption, figure = _caption(figure, rows) + _outside(figure, rows), with_numbers(figure, self.page)
+        caption, figure = _caption(figure, rows), with_numbers(figure, self.page)
         return self.files.picture(
             partial(drawing.draw_figure, figure, rows), repr(figure), name, figure.alt, caption, rows
         )
@@ -94,17 +94,6 @@ def _caption(shown: Shown, rows: pd.DataFrame) -> str:
     names = map(display_name, dict.fromkeys(rows["kind"])) if "kind" in rows and not in_column else ()
     kinds = "; ".join(f"**{name}**" for name in names)  # a name may have a comma
     return f"{shown.title}{f' ({kinds})' if kinds else ''}. {shown.caption}".strip()
-
-
-def _outside(figure: Figure, rows: pd.DataFrame) -> str:
-    """The sentence that explains marks outside of their ranges; empty where there are none."""
-    if figure.kind not in ("bar", "dot") or not figure.interval or not {"low", "high"} <= {*rows}:
-        return ""
-    places = [column for column in (figure.column_y, figure.hue, figure.row, figure.col) if column]
-    marks = rows.groupby(places, observed=True, dropna=False)[[figure.x, "low", "high"]].median()
-    if not ((marks[figure.x] < marks["low"]) | (marks[figure.x] > marks["high"])).any():
-        return ""
-    return " A mark outside of its bar is a best guess; nine in ten draws lie elsewhere, and claims have their median."
 
 
 Made = Mapping[str, Callable[[Results], pd.DataFrame]]  # name -> function of a paper's `tables.py`

@@ -253,9 +253,7 @@ def ending_table(trained: Sequence[Record], named: Mapping[str, str]) -> str:
     committed = [run for run in published if variants.place(run) in places]
     runs = build_table("runs", [*here, *committed])
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
-    mine = mine.assign(
-        variant=[label.variant for label in variants.labels(trained)]
-    )  # apart from each other
+    mine = mine.assign(variant=[label.variant for label in variants.labels(trained)])  # apart from each other
     printed = {run.record.name: printed_for(run, named[run.record.run]) for run in here}
     tables = comparison.format_tables(comparison.tabulate_ending(mine, theirs, printed))
     return "\n".join([tables, *warning_lines(mine), *unlike_real_data(here)])

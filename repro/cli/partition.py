@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.cli.options import add_dataset, add_device, as_json, new_file, parse_count, parse_plugin
 from repro.core.errors import InputError
-from repro.core.without_pytorch import check_early
+from repro.core.without_pytorch import check_early, gpu_devices
 
 if TYPE_CHECKING:
     from repro.algorithms.pipeline.layers import Layer, Profile
@@ -57,6 +57,9 @@ def cmd_profile(args: argparse.Namespace) -> None:
     sizes = args.batch, args.minibatches, args.warmup
     profile.check_sizes(*sizes)
     options = group_overrides(args.overrides, "model", "dataset")
+
+    if args.device == "cuda" and not gpu_devices():
+        raise InputError("device=cuda: this machine has no GPU; use device=cpu")
 
     def check() -> None:
         from repro.algorithms.pipeline import profiler

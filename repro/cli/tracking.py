@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from repro.core.errors import InputError
+from repro.core.terminal import print_progress
 
 
 def add_commands(commands: Any) -> None:
@@ -48,11 +48,7 @@ def sync_runs(paper: str | None) -> None:
     from repro.answers.mlflow.store import tracking_uri
     from repro.core.paths import results_root
 
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
     tracking_uri()  # InputError for a wrong one
-    say("mirroring the results to MLflow ...")
-    synced = sync_all(results_root(), paper=paper, say=say)
+    synced = sync_all(results_root(), paper=paper, say=print_progress)
     running = f", {synced.running} left to the commands that run them" if synced.running else ""
     print(f"{synced.done} runs mirrored to MLflow, {synced.already} mirrored before{running}")

@@ -280,8 +280,14 @@ def check_obtainable(config: RunConfig) -> None:
     name, root = config.dataset.name, config.data.root
     if config.data.videos and not config.timing_only:
         check_videos(name, config.data.videos)
-    source, required = load_source(name), config.dataset.options.get("standin") == "never"
-    if required and not (config.timing_only or is_generated(source) or source.FILES or source.find(root)):
+    if not (config.timing_only or load_source(name).FILES):  # those can be downloaded
+        check_found(name, config.dataset.options.get("standin"), root)
+
+
+def check_found(name: str, standin: str | None, root: str | None = None) -> None:
+    """NotHere if no stand-in may take the place of files (`standin` is "never") that are not on this machine."""
+    source = load_source(name)
+    if standin == "never" and not (is_generated(source) or source.find(root)):
         raise NotHere(missing_message(name, root))
 
 

@@ -100,7 +100,8 @@ def check_forward(name: str, model: nn.Sequential, batches: Minibatches, dataset
 
 def check_workload(name: str, dataset: str | None, options: Mapping[str, Mapping[str, Any]]) -> None:
     """InputError for options (of `model` and `dataset`) that a model or its data set does not have, and for a data set
-    of another kind than the model takes. dataset: None: the usual one."""
+    of another kind than the model takes; NotHere for required data that are not on this machine. dataset: None: the
+    usual one."""
     models.check_options(name, options["model"])
     dataset = dataset or usual_dataset(name)
     data.check_options(dataset, options["dataset"])
@@ -108,6 +109,7 @@ def check_workload(name: str, dataset: str | None, options: Mapping[str, Mapping
     if takes not in (kind, models.ANYTHING):
         fitting = ", ".join(other for other in data.dataset_names() if data.input_kind(other) == takes) or "none"
         raise InputError(f"model {name} takes {takes}, and {dataset} is {kind}; must be of {fitting}")
+    data.check_found(dataset, options["dataset"].get("standin"))
 
 
 def profile_inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, int]:

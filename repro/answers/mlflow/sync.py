@@ -39,7 +39,7 @@ def sync_all(
 ) -> Synced:
     """Mirror all runs below `root`, and of a reference in it, that differ from those in MLflow.
 
-    paper: only its runs; InputError if there are none. say: called with the progress every few seconds.
+    paper: only its runs; InputError if there are none. say: called with the progress, at first and every few seconds.
 
     Finished runs are read from their summary and, if present, their event log. A run without a summary gets its curve
     and the status KILLED or FAILED. A run whose files cannot be read is skipped with a warning. FaultError if MLflow
@@ -54,6 +54,8 @@ def sync_all(
         _ = todo and store.client  # here, where its error is not that of one run
     except Exception as error:
         raise as_fault(error, store, f"0 of {len(todo)} runs were mirrored") from None
+    if say:
+        say(f"mirroring {len(todo)} runs to MLflow ...")
     counts: Counter[str] = Counter()
     changed: dict[str, str] = {}  # MLflow experiment -> metric, to update its view
     said_at = time.monotonic()

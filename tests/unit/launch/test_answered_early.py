@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -93,6 +94,9 @@ COMMANDS = {
     "bench collective gtopk --density 2": "at most 1",
     "recommend ./nets.py:Nett --bandwidth 10g --workers 2": "Net",
     "recommend ./broken.json --bandwidth 10g --workers 2": "broken.json",
+    "profile mnist_mlp --device cuda": "device=cpu",
+    "profile mnist_mlp --dataset cifar10 dataset.standin=never": "repro data fetch cifar10",
+    "track sync --paper pipesdg": "repro results",
 }
 
 
@@ -118,14 +122,16 @@ print("torch" in sys.modules, "repro.launch.plan_process" in sys.modules)"""
 def test_names_and_numbers_of_other_commands_are_answered_before_pytorch(tmp_path):
     (tmp_path / "nets.py").write_text("import torch\n\nclass Net(torch.nn.Module):\n    pass\n")
     (tmp_path / "broken.json").write_text("{")
-    code = f"""import sys; from repro.cli.main import main
+    code = f"""import sys; from repro.cli import partition; from repro.cli.main import main
+partition.gpu_devices = list
 for command in {list(COMMANDS)}:
     try:
         status = main(command.split())
     except SystemExit as refused:
         status = refused.code
     assert status == 2 and "torch" not in sys.modules, command"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    without = os.environ | dict.fromkeys(("REPRO_DATA", "REPRO_RESULTS", "XDG_CACHE_HOME"), str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=without)
     assert done.returncode == 0, done.stderr
     for line, (command, allowed) in zip(done.stderr.splitlines(), COMMANDS.items(), strict=True):
         assert allowed in line, (command, line)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from repro.answers.mlflow.format import SECTIONS, TO_TARGET, WARNINGS
+from repro.records.run_columns import SHARES
 from repro.training.evaluation.metrics import METRICS
 
 SHARED_VIEW = "time-to-accuracy"  # the name of the state
@@ -44,6 +45,8 @@ def shared_view(metric: str, runs: Sequence[Any]) -> dict[str, Any]:
         (f"{metric} over epochs", metric, range_y, by_epoch),
         ("test_loss over time (s)", "test_loss", {}, by_time),
     ]
+    known = {name for run in runs for name in run.metrics}
+    lines = [line for line in lines if not runs or line[1] in known]  # timing only has no curve
     shared = {"type": "LINE", "metricSectionId": CURVES, "isGenerated": False, "deleted": False}
     shared |= {"lineSmoothness": 0, "scaleType": "linear", "xAxisScaleType": "linear", "displayPoints": False}
     bar = {
@@ -112,8 +115,8 @@ def columns(metric: str, runs: Sequence[Any]) -> list[str]:
 
 
 def where_it_matters(metric: str, runs: Sequence[Any]) -> dict[str, float]:
-    """The range of the metric's chart: the final scores, and as much room again below them (above, if lower is better);
-    {}, MLflow's default, for less than two values."""
+    """The range of the metric's chart: the final scores, and as much room again below them (above, if lower is better),
+    but no score that cannot be; {}, MLflow's default, for less than two values."""
     ends = [
         value
         for run in runs
@@ -125,5 +128,5 @@ def where_it_matters(metric: str, runs: Sequence[Any]) -> dict[str, float]:
         return {}
     margin = height / 5
     if metric in METRICS and METRICS[metric].lower_is_better:
-        return {"yMin": low - margin, "yMax": high + height}
-    return {"yMin": low - height, "yMax": high + margin}
+        return {"yMin": max(0.0, low - margin), "yMax": high + height}
+    return {"yMin": max(0.0, low - height), "yMax": min(1.0, high + margin) if metric in SHARES else high + margin}

@@ -56,7 +56,7 @@ def test_a_page_shows_what_differs_the_scores_where_they_end_and_the_longest_par
     same = {"epochs": "5", **{f"model.option{index}": "1" for index in range(30)}}
     runs = [
         Data(same | {"factors.codec": codec, "optimizer.lr": lr, "strategy.codec": codec},
-             {"final/top1": top1, "time_to/0.98_s": 4.0, "step/mean_ms": 9.0, "phases/forward_ms": 3.0,
+             {"top1": top1, "final/top1": top1, "time_to/0.98_s": 4.0, "step/mean_ms": 9.0, "phases/forward_ms": 3.0,
               "phases/communicate_ms": sent, "phases/wait_ms": 0.0})
         for codec, lr, top1, sent in (("none", "0.1", 0.97, 2.0), ("T", "0.2", 0.99, 6.0))
     ]  # fmt: skip
@@ -68,6 +68,7 @@ def test_a_page_shows_what_differs_the_scores_where_they_end_and_the_longest_par
     assert "metrics.`time_to/0.98_s`" in view["selectedColumns"]
     by_time = view["compareRunCharts"][0]
     assert by_time["selectedMetricKeys"] == ["top1"]
+    assert "test_loss" not in {chart["metricKey"] for chart in view["compareRunCharts"]}, "no run has it"
     assert by_time["range"] == {"yMin": pytest.approx(0.95), "yMax": pytest.approx(0.994)}
     bars = [chart["metricKey"] for chart in view["compareRunCharts"] if chart["type"] == "BAR"]
     assert bars == ["time_to/0.98_s", "step/mean_ms", "phases/communicate_ms", "phases/forward_ms"]
@@ -76,6 +77,8 @@ def test_a_page_shows_what_differs_the_scores_where_they_end_and_the_longest_par
     assert where_it_matters("perplexity", [Data({}, {"final/perplexity": value}) for value in (100, 120)]) == {
         "yMin": 96, "yMax": 140
     }  # fmt: skip
+    far = [Data({}, {"final/top1": value}) for value in (0.1, 1.0)]
+    assert where_it_matters("top1", far) == {"yMin": 0, "yMax": 1}, "no score that cannot be"
     assert where_it_matters("top1", [Data({}, {"final/top1": 0.5})]) == where_it_matters("top1", []) == {}
     many = [Data({f"testing.a-long-name-{index}": str(run) for index in range(99)}, {}) for run in range(2)]
     shown = [column for column in shared_view("top1", many)["selectedColumns"] if column.startswith("params")]

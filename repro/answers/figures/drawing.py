@@ -75,8 +75,8 @@ def _stacked(figure: Figure, rows: pd.DataFrame, width: float) -> tuple[Figure, 
         changes |= {"col": PANEL, "wrap": 2} if in_two else {"row": PANEL}
     if figure.kind in NAMES_ON_Y:
         on_y = rows[str(figure.y)].cat.categories
-        bars = rows[figure.hue].nunique() if figure.kind == "bar" and figure.hue else 1
-        lines = len(on_y) * max(bars, *(name.count("\n") + 1 for name in on_y))
+        marks = rows[figure.hue].nunique() if figure.kind != "stack" and figure.hue not in (None, figure.y) else 1
+        lines = len(on_y) * max(marks, *(name.count("\n") + 1 for name in on_y))
         changes["height"] = max(figure.height if figure.kind == "dot" else 0, lines * LINE + 0.8)
     return figure.model_copy(update=changes), rows
 

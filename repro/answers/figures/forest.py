@@ -26,6 +26,7 @@ TITLE = 12.1  # letters of the title in an inch
 COLUMNS = {"paper": 6, "ours (90 %)": 102, "verdict": 237, "kind": 299}  # points right of the axis
 LETTERS = {"paper": 24, "ours (90 %)": 36}  # the most in a column
 REACH = 0.05, 10.0  # the axis ends here, or at the farthest mark
+HEAD = 1.4  # so many times as far where arrows go beyond it: room for their heads
 CARD, CARD_SIZE = 0.3, 8.0  # on a phone: inches of a row, points
 
 
@@ -93,6 +94,8 @@ def _draw_marks(axis: Any, shown: pd.DataFrame) -> dict[str, str]:
     sns.scatterplot(shown, x="ours", y="place", hue="heading", palette=colours, style="heading", markers=markers,
                     s=22, linewidth=0, legend=False, zorder=3, ax=axis)  # fmt: skip
     finish_ratio_axis(axis, ticks=5)
+    low, high = axis.get_xlim()
+    axis.set_xlim(low / HEAD ** beyond["low"].any(), high * HEAD ** beyond["high"].any())
     for end, out in zip(axis.get_xlim(), beyond.values(), strict=True):
         for row in lines[out].to_dict("records"):
             arrow = {"arrowstyle": "->", "color": row["colour"], "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0}

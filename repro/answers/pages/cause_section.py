@@ -130,12 +130,8 @@ class CauseSection:
 
     @property
     def unexplained(self) -> Sequence[str]:
-        """The claims that no cause brings to the paper's number without missing others: `C3 (S2VT: over BSP)`."""
-        return [
-            f"C{self.numbers[name]} ({self.label(steps[0].headline.claim)})"
-            for name, steps in self.by_claim.items()
-            if not self._reached(steps)
-        ]
+        """The claims that no cause brings to the paper's number without missing others: `C3`."""
+        return [f"C{self.numbers[name]}" for name, steps in self.by_claim.items() if not self._reached(steps)]
 
     def _reached(self, steps: Sequence[Step]) -> bool:
         """Whether our number, with the accepted causes, is the paper's within the tolerance."""

@@ -16,7 +16,7 @@ from repro.experiment.override_keys import key_of
 
 LATER = ("grid", "exclude", "testbeds", "scales")  # parts that contain overrides themselves
 # parts whose reader checks the entries: `+` may add any entry
-OPEN = ("strategy", "model", "dataset", "imbalance", "optimizer", "probe", *LATER)
+OPEN = ("strategy", "model", "dataset", "imbalance", "optimizer", "probe", *LATER, "inputs")
 FORM = re.compile(r"\+{0,2}[\w.-]+")  # of a key; plus signs add an entry to a part
 
 

@@ -263,7 +263,10 @@ def unlike_real_data(trained: Sequence[Found]) -> list[str]:
     """Lines that name stand-ins whose sizes are not the real data's, on which the model's size depends."""
     others = [run for run in trained if run.identity.dataset and not run.training.dataset.like_real]
     names = {run.training.dataset.name: run.identity.dataset.name for run in others if run.identity.dataset}
-    return [f"{used} has other sizes than {real}: no claim is judged by these runs" for used, real in names.items()]
+    return [
+        f"{used} has other sizes than {real}: no claim is judged by these runs (`repro data fetch {real}` says more)"
+        for used, real in names.items()
+    ]
 
 
 def printed_for(run: Found, experiment: str) -> dict[str, float]:

@@ -40,20 +40,21 @@ class Headline:
     lacking: str = ""
 
 
-def judge_headlines(paper: str, keys: Container[str] | None = None, unanswered: bool = True) -> list[Headline]:
+def judge_headlines(paper: str, keys: Container[str] | None = None, ran: str | None = None) -> list[Headline]:
     """A paper's headline claims: first those with an answer of the user's.
 
-    keys: of the user's runs and draws that answer; None: all. unanswered: also those without such an answer.
+    keys: of the user's runs and draws that answer; None: all. ran: an experiment; without an answer only its claims.
     """
     own_alone = results.read_workspace(paper, keys, with_committed=False)
     claims = [each for each in own_alone.file.claims if each.headline]
     kinds_of = {claim.id: {kind for kind in KINDS if reads_own(own_alone, claim, kind, keys)} for claim in claims}
-    if not (unanswered or any(kinds_of.values())):
+    asked = {each.id for each in claims if ran in (None, paper, run_argument(paper, each, own_alone.experiments))}
+    if not (asked or any(kinds_of.values())):
         return []
     mine = results.read_workspace(paper, keys)
     judged = mine.judge(claim for claim in claims if kinds_of[claim.id])
     own = group_by_claim([each for each in judged if wording.is_own(each) and each.kind in kinds_of[each.claim.id]])
-    if not (shown := [claim for claim in claims if unanswered or claim.id in own]):
+    if not (shown := [claim for claim in claims if claim.id in asked or claim.id in own]):
         return []
     committed = results.read(paper, reference_root())
     headlines = [

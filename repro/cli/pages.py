@@ -103,8 +103,8 @@ def check_variants(results: Results) -> None:
 
 
 def answer_claims(ran: str, keys: Collection[str]) -> str:
-    """The headline claims as text, answered by the command's own runs or draws, which have these keys: all of a paper,
-    or those that an experiment's answer; "" without any. It takes seconds, the pages a minute."""
+    """The headline claims as text, answered by the command's own runs or draws, which have these keys: all of a paper
+    or experiment, and those that they answer besides; "" without any. It takes seconds, the pages a minute."""
     from repro.core import user_cache
     from repro.experiment.config import paper_of
 
@@ -116,7 +116,7 @@ def answer_claims(ran: str, keys: Collection[str]) -> str:
 
         print_progress("judging the claims ...")
         has_claims = paper in overview.papers()
-        text = format_headlines(judge_headlines(paper, keys, unanswered=ran == paper)) if has_claims else ""
+        text = format_headlines(judge_headlines(paper, keys, ran)) if has_claims else ""
         user_cache.save_cached("claims", key, text)
     return text
 

@@ -86,9 +86,14 @@ class ClaimTables:
         return {
             "claim": Markdown(f"C{self.numbers[judged.claim.id]}. {judged.claim.text}"),
             "paper": Markdown(judged.claim.paper.shown),
-            "ours": wording.own_number(wording.ours(judged), judged.kind, wording.is_own(judged)),
-            "verdict": judged.verdict.text if judged.verdict.judged else wording.unjudged_word(judged),
+            "ours": "; ".join([wording.our_number(judged), *self._yours_beside(judged)]),
+            "verdict": wording.word(judged),
         }
+
+    def _yours_beside(self, judged: ClaimVerdict) -> list[str]:
+        """The user's numbers of other kinds than that of a verdict, each with its own verdict."""
+        others = [each for each in self.by_claim[judged.claim.id] if each is not judged and wording.is_own(each)]
+        return [f"{wording.our_number(each)} ({wording.word(each)})" for each in others if each.estimate]
 
     @property
     def headline_rows(self) -> pd.DataFrame:

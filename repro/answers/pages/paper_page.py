@@ -42,6 +42,7 @@ from repro.records.busy import marked_kind
 from repro.records.catalogue import WORKSPACE
 from repro.records.kinds import KINDS, SIMULATED
 from repro.records.tables import build_table
+from repro.records.variants import find_superseded
 
 TRUST = ("believe", "doubt", "unknown")  # entries of a claims file
 
@@ -208,7 +209,9 @@ class PaperPage:
         runs = self.results.runs.records.values() if self.folder is None else ()
         numbers, others = ["step_s", "final", "cpu_taken_share"], ["warnings", "dataset", "standin", "configuration"]
         columns = ["experiment", "variant", "kind", "scale", *others, *numbers]
-        own = build_table("runs", [run for run in runs if run.origin == WORKSPACE])
+        mine = [run for run in runs if run.origin == WORKSPACE]
+        old = find_superseded(mine)
+        own = build_table("runs", [run for run in mine if run.record.name not in old])
         return own.reindex(columns=columns).astype(dict.fromkeys(numbers, float))
 
     @property

@@ -78,6 +78,16 @@ def own_number(number: str, kind: str, own: bool) -> str:
     return DASH if number == DASH else ", ".join([number, kind, *(["yours"] if own else [])])
 
 
+def our_number(judged: ClaimVerdict) -> str:
+    """`own_number` of a verdict."""
+    return own_number(ours(judged), judged.kind, is_own(judged))
+
+
+def word(judged: ClaimVerdict) -> str:
+    """The verdict's text, or what a claim without a verdict has instead."""
+    return judged.verdict.text if judged.verdict.judged else unjudged_word(judged)
+
+
 def cell(judged: ClaimVerdict) -> str:
     """`open (30 of 64): 2.50× (1.16 to 3.50)`"""
     if judged.verdict.answer == NOT_RUN and not judged.verdict.reason:
@@ -115,8 +125,9 @@ def state_reason(reason: Reason, claim: str, statuses: Statuses) -> Markdown:
 
 def unjudged_word(judged: ClaimVerdict) -> str:
     """`not judged: not run`, `by construction`: the heading under which a claim without a verdict is listed, and what
-    it has instead."""
-    return ": ".join(dict.fromkeys([heading_of(judged), judged.verdict.answer]))
+    it has instead; of one that has a number the heading alone."""
+    ran = judged.verdict.answer == NOT_RUN and judged.estimate
+    return heading_of(judged) if ran else ": ".join(dict.fromkeys([heading_of(judged), judged.verdict.answer]))
 
 
 def unjudged_reason(judged: ClaimVerdict) -> str:

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any, get_args
 
-from repro.cli.options import Parser, as_json, parse_count
+from repro.cli.options import Parser, as_json, parse_amount, parse_count
 
 if TYPE_CHECKING:
     from repro.records.record import Record
@@ -28,9 +28,9 @@ def add_commands(commands: Any) -> None:
     collective.add_argument("--density", type=float, help="share of gradients that topk and gtopk select: 0.001")
     collective.add_argument("--allgather", help="allgather of topk: doubling or ring")
     collective.add_argument("--repeat", type=parse_count, default=5)
-    collective.add_argument("--alpha", type=float, help="seconds a message (virtual fabric, closed form)")
-    collective.add_argument("--beta", type=float, help="seconds a byte")
-    collective.add_argument("--gamma", type=float, help="seconds a byte summed")
+    collective.add_argument("--alpha", type=parse_amount, help="seconds a message (virtual fabric, closed form)")
+    collective.add_argument("--beta", type=parse_amount, help="seconds a byte")
+    collective.add_argument("--gamma", type=parse_amount, help="seconds a byte summed")
     as_json(collective)
     collective.set_defaults(command=cmd_bench_collective)
 

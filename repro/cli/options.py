@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -63,6 +64,11 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        subcommand = isinstance(action, argparse._SubParsersAction)  # gets all that stands behind it
+        if (
+            not arg_string and not subcommand
+        ):  # Path("") would be the current folder, and a command takes "" for an option left out
+            raise argparse.ArgumentError(action, "is empty; must be a value, or left out")
         try:
             return super()._get_value(action, arg_string)
         except argparse.ArgumentError:
@@ -108,6 +114,17 @@ def parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: must be a whole number, 1 or more")
     return int(text)
+
+
+def parse_amount(text: str) -> float:
+    """The argparse type of numbers, 0 or more."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text}: must be a finite number, 0 or more")
+    return number
 
 
 def parse_plugin(group: str) -> Callable[[str], str]:

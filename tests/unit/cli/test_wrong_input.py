@@ -82,6 +82,15 @@ def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, wo
         (["report", "pipesdg"], ["unknown paper", "pipesgd"]),
         (["report", "--out", __file__], [f"--out {__file__}: must be a folder"]),
         (["report", "--out", f"{__file__}/pages"], [f"--out {__file__}/pages: must be a folder"]),
+        (["report", "--out", ""], ["--out: is empty"]),
+        (["report", ""], ["paper: is empty"]),
+        (["run", FIG4, ""], ["overrides: is empty"]),
+        (["queue", "--out", ""], ["--out: is empty"]),
+        (["queue", "--file="], ["--file: is empty"]),
+        (["submit", FIG4, "--site", ""], ["--site: is empty"]),
+        (["new", "paper", "mine", "--out", ""], ["--out: is empty"]),
+        (["bench", "collective", "topk", "--allgather", ""], ["--allgather: is empty"]),
+        (["--config-dir", "", "list"], ["--config-dir: is empty"]),
         (["rnu"], ["unknown command 'rnu'", "nearest: run"]),
         (["show", FIG4, "--jsno"], ["unknown option '--jsno'", "valid: --json"]),
         (["data", "fetch"], ["needs a name: cifar10"]),
@@ -136,11 +145,10 @@ def test_a_file_is_written_only_in_the_place_of_a_file(capsys, tmp_path, command
         *((tmp_path / name, "is a link, pipe or device") for name in ("pipe", "link", "dangling")),
         (tmp_path, "is a folder"),
         (tmp_path / "no" / "file", "there is no folder"),
-        ("", "is a folder; must be a file"),
     ):
         *words_of_it, option = command.split()
         line = error_of(capsys, *words_of_it, option, str(path))
-        assert f"{option}: {path or '.'}: {words}" in line
+        assert f"{option}: {path}: {words}" in line
     assert before == {path: path.lstat().st_mode for path in tmp_path.iterdir()}
 
 

@@ -92,6 +92,8 @@ COMMANDS = {
     "bench collective ring --ranks 0": "1 or more",
     "bench collective ring --bytes 3": "4 or more",
     "bench collective gtopk --density 2": "at most 1",
+    "bench collective ring --alpha -1": "--alpha: -1: must be a finite number, 0 or more",
+    "bench collective ring --beta x": "--beta: x: must be a finite number, 0 or more",
     "recommend ./nets.py:Nett --bandwidth 10g --workers 2": "Net",
     "recommend ./broken.json --bandwidth 10g --workers 2": "broken.json",
     "profile mnist_mlp --device cuda": "device=cpu",

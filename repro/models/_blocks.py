@@ -21,6 +21,7 @@ from torch.func import functional_call
 
 from repro.core import own_code
 from repro.core.errors import InputError
+from repro.core.without_pytorch import require_pytorch
 
 ONE_BLOCK = "one_block"  # attribute of a block: the reason why the model could not be cut
 
@@ -210,8 +211,15 @@ def adapt_module(name: str, factory: Any) -> Any:
                 f"model {name}: has no function `build`; name a class or function of it, as {name.rstrip(':')}:Net"
             )
         return factory
-    if not callable(factory):
-        raise InputError(f"model {name}: must be a class or function that makes an nn.Module")
+    try:
+        file = inspect.getsourcefile(factory)
+    except TypeError:  # a built-in, or an object
+        if callable(factory) and not inspect.isbuiltin(factory):
+            require_pytorch()  # it may be a placeholder
+        kind = type(factory).__name__
+        raise InputError(
+            f"model {name}: must be a class or function, written in Python, that makes an nn.Module; is of type {kind}"
+        ) from None
     try:
         parameters = inspect.signature(factory).parameters
     except ValueError as error:
@@ -230,4 +238,4 @@ def adapt_module(name: str, factory: Any) -> Any:
     keywords = [option.replace(kind=option.KEYWORD_ONLY, default=defaults[key]) for key, option in options.items()]
     build.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     build.__annotations__ = own_code.plugin_annotations(factory)
-    return SimpleNamespace(build=build, TAKES=ANYTHING, __file__=inspect.getsourcefile(factory))
+    return SimpleNamespace(build=build, TAKES=ANYTHING, __file__=file)

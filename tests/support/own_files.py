@@ -96,6 +96,10 @@ class Unequal(Points):
 class Named(Points):
     def __getitem__(self, i):
         return {"x": torch.zeros(3), "y": 0}
+
+class Single(Points):
+    def __getitem__(self, i):
+        return (torch.zeros(3),)
 """
 WAYS = """
 from repro.algorithms.imbalance.base import Imbalance

@@ -90,9 +90,11 @@ def as_tensor(value: Any, what: str) -> torch.Tensor:
 
 
 def _kind(value: Any) -> str:
-    """A wrong value's type, for an error; for a value with parts, the section of the documentation that helps."""
-    several = "; docs/model.md: several inputs" if isinstance(value, tuple | list | dict) else ""
-    return f"a value of type {type(value).__name__}{several}"
+    """A wrong value's type, for an error; for one of several parts, the section of the documentation that helps."""
+    kind = type(value).__name__
+    if not isinstance(value, tuple | list | dict):
+        return f"a value of type {kind}"
+    return f"a {kind} of {len(value)}{'; docs/model.md: several inputs' * (len(value) > 1)}"
 
 
 def normalise_inputs(x: torch.Tensor) -> torch.Tensor:

@@ -74,6 +74,8 @@ def test_wrong_models_and_data_are_one_line(mine):
     assert "metrics for it: mse" in refused(VIT, "dataset=./my_sets.py:Values")
     for several in ("Pairs", "Named"):
         assert "docs/model.md: several inputs" in refused(VIT, f"dataset=./my_sets.py:{several}")
+    assert refused(VIT, "dataset=./my_sets.py:Single").endswith("must be a pair (x, y), not a tuple of 1")
+    assert "must be a class or function, written in Python" in refused("model=builtins:dict", *NPZ)
     assert "sample 6: x has shape (4,); must be (3,)" in refused("dataset=./my_sets.py:Ragged", "batch=20")
     assert "shapes (3,) and (4,)" in refused("dataset=./my_sets.py:Unequal", "batch=20")
     x, y = np.zeros((20, 1, 8, 8), "f4"), np.arange(20) % 2

@@ -54,6 +54,7 @@ CASES = {
     "dataset=./broken.npz": "not an .npz file",
     "model=lstm_ptb": "takes text, and mnist is images",
     "dataset=ptb": "ptb is text",
+    "model=os:getcwd": "must be a class or function, written in Python",
     "model=./fails.py:Net": "fails.py:1: ZeroDivisionError",
     "model=./nets.py:Net model.depht=3": "model.depth",
     "model=./nets.py:Net model.depth=deep": "a whole number",
@@ -117,7 +118,7 @@ print("torch" in sys.modules, "repro.launch.plan_process" in sys.modules)"""
     lines = [line for line in done.stderr.splitlines() if not line.startswith("planning")]  # on a busy machine
     for line, (override, allowed) in zip(lines, CASES.items(), strict=True):
         entry = override.partition("=")[0].partition(".")[0]
-        assert any(words in line for words in (entry, ".py", ".npz", "data set", " takes ")), line
+        assert any(words in line for words in (entry, ".py", ".npz", "data set", " takes ", "os:getcwd")), line
         assert allowed in line, line
 
 

@@ -68,6 +68,7 @@ def cmd_submit(args: argparse.Namespace) -> None:
     options = site.load_site()
     if not args.dry_run:
         client.need_program("sbatch")
+        client.need_answer()
         check_results_folder()
     shown: list[dict[str, Any]] = []
     for name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from repro.core.command_process import outside_environment
 from repro.core.errors import FaultError, InputError
 
 LIMIT_S = 60
+ANSWER_S = 20  # limit of the question whether there is a Slurm; a busy controller takes seconds
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL")
 
 
@@ -32,18 +34,18 @@ def need_program(program: str) -> str:
     raise InputError(f"no {program} on PATH: `repro submit` and `repro status` run where Slurm's commands are")
 
 
-def _run(*command: str) -> subprocess.CompletedProcess[str]:
+def _run(*command: str, limit_s: float = LIMIT_S) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             command,
             env=outside_environment(),
             capture_output=True,
             text=True,
-            timeout=LIMIT_S,
+            timeout=limit_s,
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:
-        raise FaultError(f"{Path(command[0]).name}: no answer within {LIMIT_S} s") from None
+        raise FaultError(f"{Path(command[0]).name}: no answer within {limit_s} s") from None
 
 
 def _one_line(text: str) -> str:
@@ -86,9 +88,19 @@ def submit_script(script: Path) -> str:
     return done.stdout.strip().split(";")[0]
 
 
-def queued_tasks() -> dict[tuple[str, int], ArrayTask]:
+def need_answer() -> None:
+    """InputError if no Slurm answers here."""
+    try:
+        queued_tasks(ANSWER_S)
+    except FaultError as error:
+        where = f"no Slurm answers on {platform.node()}; must be a cluster's login node (--dry-run needs no Slurm)"
+        raise InputError(f"{where}; {error}") from None
+
+
+def queued_tasks(limit_s: float = LIMIT_S) -> dict[tuple[str, int], ArrayTask]:
     """This user's waiting and running array tasks by job and task number; FaultError if Slurm does not answer."""
-    done = _run(need_program("squeue"), "--noheader", "--array", f"--user={os.getuid()}", "--format=%F|%K|%T|%N|%r")
+    options = "--noheader", "--array", f"--user={os.getuid()}", "--format=%F|%K|%T|%N|%r"
+    done = _run(need_program("squeue"), *options, limit_s=limit_s)
     if done.returncode != 0:
         raise FaultError(f"squeue: {_one_line(done.stderr)}")
     fields = (line.strip().split("|", 4) for line in done.stdout.splitlines())

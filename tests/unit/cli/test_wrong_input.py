@@ -14,7 +14,7 @@ from repro.core.paths import PROJECT
 from repro.experiment import files
 from repro.experiment.expand import expand_runs
 from repro.experiment.launched import config_digest
-from repro.launch.slurm import prepared, site, submit
+from repro.launch.slurm import client, prepared, site, submit
 from tests.support.refusals import error_of
 
 FIG4 = "pipesgd/fig4-mnist"
@@ -225,7 +225,21 @@ def test_a_size_that_cannot_be_is_answered_at_once(capsys, command, words):
     assert words in error_of(capsys, *command.split())
 
 
-# --- job scripts
+# --- Slurm
+
+
+@pytest.mark.parametrize(("squeue", "words"), [
+    ("echo 'squeue: error: no controller' >&2; exit 1", "squeue: no controller"),
+    ("exec sleep 600", "squeue: no answer within 0.2 s"),
+])  # fmt: skip
+def test_nothing_is_written_before_slurm_answers(capsys, monkeypatch, tmp_path, squeue, words):
+    for name, text in (("sbatch", "exit 1"), ("squeue", squeue)):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(client, "ANSWER_S", 0.2)
+    line = error_of(capsys, "submit", FIG4, "strategy=dsync")
+    assert words in line and "must be a cluster's login node" in line and not (tmp_path / "results").exists()
 
 
 def test_nothing_leaves_its_line_of_a_job_script(tmp_path, monkeypatch, capsys):

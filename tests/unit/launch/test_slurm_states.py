@@ -127,7 +127,7 @@ def test_what_slurm_prints_is_parsed(monkeypatch, programs, expected):
     outputs = {"squeue": SQUEUE, "sacct": SACCT, "scontrol": SCONTROL}
     monkeypatch.setattr(client, "need_program", lambda program: program)
     monkeypatch.setattr(client.shutil, "which", lambda program: program if program in programs else None)
-    monkeypatch.setattr(client, "_run", lambda *command: SimpleNamespace(returncode=0, stdout=outputs[command[0]]))
+    monkeypatch.setattr(client, "_run", lambda *command, **_: SimpleNamespace(returncode=0, stdout=outputs[command[0]]))
     assert client.ended_tasks("7") == {("7", number): state for number, state in expected.items()}
     assert client.queued_tasks() == {
         ("7", 0): client.ArrayTask("RUNNING", "n1", "None"),

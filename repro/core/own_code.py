@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from repro.core.errors import InputError, unknown_name
+from repro.core.errors import InputError, shorten_path, unknown_name
 
 DATA = ".npz"  # suffix of a file that contains data and no code
 FROM_DATA = ("input_shape", "classes", "num_classes")  # arguments of a model that the data set determines
@@ -42,8 +42,13 @@ def admit_plugin(name: str) -> None:
 
 def _admit_file(name: str) -> None:
     path = name.partition(":")[0]
-    if path.endswith((".py", DATA)) and not Path(path).is_file():
-        raise InputError(f"{path}: no such file (in {Path.cwd()})")
+    if path.endswith((".py", DATA)):
+        try:
+            exists = Path(path).is_file()
+        except OSError as error:  # a name that no file can have
+            raise InputError(f"{shorten_path(path)}: {error.strerror}") from None
+        if not exists:
+            raise InputError(f"{path}: no such file (in {Path.cwd()})")
     _admitted.add(name)
 
 

@@ -39,6 +39,7 @@ CASES = {
     "model=./nets.py:Nett": "Net",
     "model=./broken.py:Net": "broken.py:1: SyntaxError",
     "strategy=./broken.py": "broken.py:1: SyntaxError",
+    f"strategy=./{'x' * 300}.py:Mine": "File name too long",
     "strategy=gtopk strategy.density=2": "1 or less",
     "strategy=pipe_sgd strategy.K=0": "1 or more",
     "strategy=dsync strategy.codec=gzip": "quantize8",

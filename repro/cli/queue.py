@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from repro.launch.queue import Entry
 
 RESERVE_S = 30.0  # of the minutes: to end the last entry, and to pack
+CHECK_S = 10  # CPU seconds at most to find that the overrides suit no entry
 ARCHIVE = "queue.zip"
 
 
@@ -44,6 +45,7 @@ def parse_minutes(text: str) -> float:
 
 def cmd_queue(args: argparse.Namespace) -> int:
     from repro.core.paths import PACKED, results_root
+    from repro.core.without_pytorch import check_early
     from repro.experiment.overrides import check_override, parts_of
     from repro.launch import queue
 
@@ -55,6 +57,8 @@ def cmd_queue(args: argparse.Namespace) -> int:
         for number, entry in enumerate(entries, start=1):
             print(describe_entry(number, entry))
         return 0
+    overrides = [f"device={args.device}", *args.overrides]
+    check_early(lambda: queue.check_overrides(entries, overrides), limit_s=CHECK_S)
     check_committed()
     out = args.out or results_root() / PACKED
     try:
@@ -63,7 +67,7 @@ def cmd_queue(args: argparse.Namespace) -> int:
         raise cannot_access("write", out, error) from None
     whole = 60 * args.minutes
     until = began + whole - min(RESERVE_S, whole / 3)
-    return 1 if work_through(entries, [f"device={args.device}", *args.overrides], until, out) else 0
+    return 1 if work_through(entries, overrides, until, out) else 0
 
 
 def work_through(entries: Sequence[Entry], overrides: Sequence[str], until: float, out: Path) -> list[str]:

@@ -40,18 +40,20 @@ class NeedsPyTorch(BaseException):
     """Only PyTorch knows. No Exception, since those of a plugin's code are reported as its author's errors."""
 
 
-def check_early(check: Callable[[], object], when_long: Callable[[], object] | None = None) -> None:
+def check_early(
+    check: Callable[[], object], when_long: Callable[[], object] | None = None, limit_s: int = CHECK_S
+) -> None:
     """Raise the ReproError that a check would raise, if it can be known without PyTorch; this process does not import
     what the check imports. Nothing is checked if PyTorch is imported, or if a fork is not safe.
 
-    when_long: called if the answer takes longer than LONG_S.
+    when_long: called if the answer takes longer than LONG_S. limit_s: CPU seconds, after which there is no answer.
     """
     if is_imported() or threading.active_count() > 1:
         return
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        _answer(check, writing)
+        _answer(check, writing, limit_s)
     os.close(writing)
     try:
         with open(reading, encoding="utf-8") as answer:
@@ -82,10 +84,10 @@ def require_pytorch() -> None:
         raise NeedsPyTorch
 
 
-def _answer(check: Callable[[], object], writing: int) -> NoReturn:
+def _answer(check: Callable[[], object], writing: int, limit_s: int) -> NoReturn:
     """Write the name and message of the error that a check raises to a pipe, and end this process."""
     try:
-        resource.setrlimit(resource.RLIMIT_CPU, (CHECK_S, CHECK_S))
+        resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         silent = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):  # the same messages come again

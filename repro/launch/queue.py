@@ -19,11 +19,13 @@ from typing import Annotated
 from pydantic import AfterValidator, model_validator
 
 from repro.core import user_files
-from repro.core.errors import InputError
+from repro.core.choices import QUICK
+from repro.core.errors import InputError, NotHere
 from repro.core.fields import Model, Positive, Text, checked_entries
 from repro.core.paths import CONFIGS
 from repro.core.processes import end_with_parent
 from repro.experiment.config import experiment_names
+from repro.launch.plan import check_runs
 
 FILE = CONFIGS / "gpu_queue.yaml"
 LEAST_S = 10.0  # an entry is not started for less: importing PyTorch takes some seconds
@@ -31,14 +33,21 @@ STOP_S = 15.0  # time that a command has to end its ranks
 PACK_EVERY_S = 120.0  # what a machine that is taken away costs at most
 
 
-def _as_run(arguments: str) -> str:
+def split_run(arguments: str) -> tuple[str, str, list[str]]:
+    """The experiment, scale and overrides of an entry's `run`; InputError for other arguments."""
     experiment, *others = shlex.split(arguments) or [""]
-    experiment_names(experiment)  # raises for an unknown one
+    scale = QUICK
     if "--scale" in others[:-1]:
         at = others.index("--scale")
+        _, scale = others[at : at + 2]
         del others[at : at + 2]
     if wrong := next((word for word in others if word.startswith("-") or "=" not in word), None):
         raise InputError(f"run: {wrong!r}: must be EXPERIMENT [--scale SCALE] [KEY=VALUE ...]")
+    return experiment, scale, others
+
+
+def _as_run(arguments: str) -> str:
+    experiment_names(split_run(arguments)[0])  # raises for an unknown one
     return arguments
 
 
@@ -76,6 +85,22 @@ def read_queue(path: Path = FILE) -> list[Entry]:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{path}: entry '{twice}' stands there twice")
     return entries
+
+
+def check_overrides(entries: Sequence[Entry], overrides: Sequence[str]) -> None:
+    """The InputError of the first entry, if the overrides suit none. What needs data or PyTorch is not checked."""
+    refused: list[InputError] = []
+    for experiment, scale, own in (split_run(entry.run) for entry in entries):
+        try:
+            for name in experiment_names(experiment, scale):
+                check_runs([name], [*own, *overrides], scale, 0, fetch=False)
+            return
+        except NotHere:
+            return
+        except InputError as error:
+            refused.append(error)
+    if refused:
+        raise refused[0]
 
 
 def carry_out(entry: Entry, overrides: Sequence[str], until: float, pack: Callable[[], object]) -> int | None:

@@ -101,6 +101,8 @@ COMMANDS = {
     "profile mnist_mlp --device cuda": "device=cpu",
     "profile mnist_mlp --dataset cifar10 dataset.standin=never": "repro data fetch cifar10",
     "track sync --paper pipesdg": "repro results",
+    "queue epochs=abc": "epochs=abc: must be a number",
+    "queue --device cpu strategy.KK=2": "unknown option 'strategy.KK'",
 }
 
 

@@ -90,7 +90,7 @@ def test_a_failure_or_the_end_of_the_time_does_not_lose_the_rest(tmp_path, monke
 
 def test_code_that_is_not_committed_is_refused_at_once(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("repro.records.provenance.provenance", lambda: {"dirty": True})
-    assert main(["queue", "--file", str(written(tmp_path / "queue.yaml", ENTRY))]) == 2
+    assert main(["queue", "--device", "cpu", "--file", str(written(tmp_path / "queue.yaml", ENTRY))]) == 2
     assert "has uncommitted changes" in capsys.readouterr().err
 
 

@@ -37,7 +37,8 @@ def forest_picture(files: Files, rows: pd.DataFrame, title: str) -> Markdown:
     caption = (
         "Marks: ours over the paper's number, the middle of its range (grey box) or, where it prints words, the bound "
         "that counts for them. Lines: nine in ten [draws](index.md#legend), or all seeds, widened by the test set's "
-        "error; an arrow goes beyond the axis. No mark: no ratio above 0. A short bar stands at no effect."
+        "error; an arrow goes beyond the axis. No mark: no ratio above 0, or none to a bound. A short bar stands at no "
+        "effect."
     )
     return files.picture(partial(draw_forest, rows, title), title, "headlines", fit_cell(alt), caption, rows)
 

@@ -38,6 +38,7 @@ from repro.records.kinds import PADDED
 from tests.reports.data.readable import unreadable
 from tests.reports.data.summaries import make, put
 from tests.reports.data.undrawn import undrawn, without_drawing
+from tests.support.records import write_summary
 
 PAPERS, ACROSS = overview.papers(), overview.across()
 OF_RUNS = [name for name in (*PAPERS, *ACROSS) if name != "recommend"]  # which is of committed tables
@@ -309,10 +310,16 @@ def test_runs_of_other_options_are_rows_of_their_own_and_those_on_data_of_other_
 ):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     other = {"dataset": {"name": "mnist-standin-digits", "standin": True, "like_real": False}}
-    put(tmp_path, [make("D-Sync", "simulated"), make("D-Sync", "simulated", epochs=3)])
+    edited = make("Pipe-SGD", "simulated", testbed_model={"alpha_s": 1.0}, finished="2026-01-01T00:00:00")
+    put(tmp_path, [make("D-Sync", "simulated"), make("Pipe-SGD", "simulated"), edited])
+    by_user = tmp_path / "pipesgd" / "fig4-mnist" / "by-user"
+    by_user.mkdir()
+    summary = make("D-Sync", "simulated", epochs=3) | {"run": by_user.name}
+    write_summary(by_user, summary, {"epochs": 3, "changed": ["epochs"]})
     put(tmp_path / "more", [make("D-Sync", "simulated", **other), make("Pipe-SGD", "simulated", **other)])
     made = PaperPage.of("pipesgd", None, Files("pipesgd", tmp_path / "out"))
-    assert len(made.own.splitlines()[2:]) == 2
+    rows = made.own.splitlines()[2:]
+    assert len(rows) == 3 and sum("D-Sync" in row for row in rows) == 2, "the run before the edit counts no more"
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "more"))
     made = PaperPage.of("pipesgd", None, Files("pipesgd", tmp_path / "out"))
     assert all("on mnist-standin-digits" in row for row in made.own.splitlines()[2:])

@@ -32,6 +32,7 @@ from repro.answers.pages.files import Files
 from repro.answers.tables import results
 from repro.answers.tables.runs import Row, Runs
 from repro.core.errors import InputError
+from repro.records.variants import REFERENCE, WORKSPACE
 
 CLAIM = {
     "id": "faster", "about": "time", "text": "A is 2 to 3 times as fast", "source": "Table 1", "experiment": "fig1",
@@ -192,6 +193,24 @@ def test_at_least_so_much_is_a_size_that_any_larger_number_has(tmp_path, relativ
     (row,) = wording.describe_headlines([lost]).to_dict("records")
     assert row["unit"] == "x" and row["low"] == 0.0  # a mark with an arrow
     assert shown == f"at least {2 - 2 * relative:g}{TIMES}; above 1.05{TIMES}"
+
+
+def test_a_number_of_the_user_s_stands_beside_a_committed_one_that_decides(tmp_path):
+    """The page had the committed number alone, and the terminal the user's."""
+    file = read(tmp_path, CLAIM | {"headline": True})
+    committed, mine = (
+        judge_claim(
+            file.claims[0],
+            kind,
+            of(number, sample=Sample([number, number + 0.1] * 32, drawn=True), origin=origin),
+            None,
+        )
+        for number, kind, origin in ((1.44, "emulated", REFERENCE), (1.47, "simulated", WORKSPACE))
+    )
+    table = ClaimTables("p", file, {"faster": [committed, mine]}, {}, Files("p", tmp_path)).headline_table
+    assert "1.44" in table and f"1.47{TIMES} (1.47 to 1.57), simulated, yours ({mine.verdict.text})" in table
+    table = ClaimTables("p", file, {"faster": [committed]}, {}, Files("p", tmp_path)).headline_table
+    assert "yours" not in table
 
 
 @pytest.mark.parametrize(("values", "answer"), [

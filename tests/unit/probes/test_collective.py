@@ -111,8 +111,6 @@ def test_a_wrong_result_is_a_fault(call: Call) -> None:
         (["server", "--ranks", "1"], "workers=1"),
         (["ring", "--bytes", "6"], "probe.bytes=6"),
         (["ring", "--pieces", "2"], "probe.pieces=2"),
-        (["ring", "--alpha", "-1"], "testbed.alpha_s=-1"),
-        (["ring", "--fabric", "mpi", "--beta", "-1"], "probe.beta_s_per_byte=-1"),
         (["gtopk", "--bytes", "400"], "probe.density=0.001: selects"),
         (["dense", "--density", "0.1"], "probe.density=0.1"),
         (["gtopk", "--allgather", "ring"], "--allgather ring"),

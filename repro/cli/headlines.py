@@ -48,13 +48,16 @@ def judge_headlines(paper: str, keys: Container[str] | None = None, ran: str | N
     own_alone = results.read_workspace(paper, keys, with_committed=False)
     claims = [each for each in own_alone.file.claims if each.headline]
     kinds_of = {claim.id: {kind for kind in KINDS if reads_own(own_alone, claim, kind, keys)} for claim in claims}
-    asked = {each.id for each in claims if ran in (None, paper, run_argument(paper, each, own_alone.experiments))}
+    if ran in (None, paper):
+        asked = claims
+    else:
+        asked = [claim for claim in claims if run_argument(paper, claim, own_alone.experiments) == ran]
     if not (asked or any(kinds_of.values())):
         return []
     mine = results.read_workspace(paper, keys)
     judged = mine.judge(claim for claim in claims if kinds_of[claim.id])
     own = group_by_claim([each for each in judged if wording.is_own(each) and each.kind in kinds_of[each.claim.id]])
-    if not (shown := [claim for claim in claims if claim.id in asked or claim.id in own]):
+    if not (shown := [claim for claim in claims if claim in asked or claim.id in own]):
         return []
     committed = results.read(paper, reference_root())
     headlines = [

@@ -64,10 +64,8 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        subcommand = isinstance(action, argparse._SubParsersAction)  # gets all that stands behind it
-        if (
-            not arg_string and not subcommand
-        ):  # Path("") would be the current folder, and a command takes "" for an option left out
+        # Path("") would be the current folder, and a command takes "" for an option left out; subcommands come here too
+        if not arg_string and not isinstance(action, argparse._SubParsersAction):
             raise argparse.ArgumentError(action, "is empty; must be a value, or left out")
         try:
             return super()._get_value(action, arg_string)

@@ -280,7 +280,8 @@ def check_obtainable(config: RunConfig) -> None:
     name, root = config.dataset.name, config.data.root
     if config.data.videos and not config.timing_only:
         check_videos(name, config.data.videos)
-    if not (config.timing_only or load_source(name).FILES):  # those can be downloaded
+    source = load_source(name)
+    if not (config.timing_only or is_generated(source) or source.FILES):  # files with addresses can be downloaded
         check_found(name, config.dataset.options.get("standin"), root)
 
 

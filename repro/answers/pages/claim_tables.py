@@ -86,14 +86,14 @@ class ClaimTables:
         return {
             "claim": Markdown(f"C{self.numbers[judged.claim.id]}. {judged.claim.text}"),
             "paper": Markdown(judged.claim.paper.shown),
-            "ours": "; ".join([wording.our_number(judged), *self._yours_beside(judged)]),
-            "verdict": wording.word(judged),
+            "ours": "; ".join([wording.state_number(judged), *self._yours_beside(judged)]),
+            "verdict": wording.state_verdict(judged),
         }
 
     def _yours_beside(self, judged: ClaimVerdict) -> list[str]:
         """The user's numbers of other kinds than that of a verdict, each with its own verdict."""
         others = [each for each in self.by_claim[judged.claim.id] if each is not judged and wording.is_own(each)]
-        return [f"{wording.our_number(each)} ({wording.word(each)})" for each in others if each.estimate]
+        return [f"{wording.state_number(each)} ({wording.state_verdict(each)})" for each in others if each.estimate]
 
     @property
     def headline_rows(self) -> pd.DataFrame:

@@ -78,12 +78,12 @@ def own_number(number: str, kind: str, own: bool) -> str:
     return DASH if number == DASH else ", ".join([number, kind, *(["yours"] if own else [])])
 
 
-def our_number(judged: ClaimVerdict) -> str:
+def state_number(judged: ClaimVerdict) -> str:
     """`own_number` of a verdict."""
     return own_number(ours(judged), judged.kind, is_own(judged))
 
 
-def word(judged: ClaimVerdict) -> str:
+def state_verdict(judged: ClaimVerdict) -> str:
     """The verdict's text, or what a claim without a verdict has instead."""
     return judged.verdict.text if judged.verdict.judged else unjudged_word(judged)
 
